@@ -1,0 +1,177 @@
+//! The trait a store's backend implements.
+
+use std::fmt::Debug;
+use std::future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::admin::LockAdmin;
+use crate::claim::Claim;
+use crate::clock::{Clock, Deadline};
+use crate::error::Result;
+use crate::guarantees::BackendInfo;
+use crate::health::Health;
+use crate::lease::Lease;
+use crate::outcome::{Busy, Release, Renewal, TryLock};
+use crate::request::LockRequest;
+use crate::waiting;
+
+/// A store that can hold locks. Written for implementors: users work with [`LockClient`](crate::LockClient),
+/// which adds waiting, renewal, guards and clean-up to any backend.
+///
+/// # Obligations of every method
+/// - It returns within a bounded time of its own, or bears being dropped at any point: the client
+///   drops calls that exceed its operation time-out. A drop may leave the operation's effect unknown,
+///   and nothing else. A driver that can't bear that runs the call in a task of its own.
+/// - Trouble with the store is an error of the right [`ErrorKind`](crate::ErrorKind), never `Busy`
+///   or `Lost`. An error whose [`Effect`](crate::Effect) is `None` certainly changed nothing.
+/// - It compares owners inside the store, in the same atomic step that changes anything.
+/// - It decides by the store's time, or by a clock all contenders share, never by a client's wall clock.
+///
+/// The contract is checked by the `distlock-conformance` suite.
+#[async_trait]
+pub trait LockBackend: Debug + Send + Sync + 'static {
+    /// Name, promises and abilities. Constant, and needs no server.
+    fn info(&self) -> &BackendInfo;
+
+    /// The clock of every `valid_until` this backend gives out.
+    fn clock(&self) -> Clock {
+        Clock::system()
+    }
+
+    /// One bounded attempt.
+    ///
+    /// - At most one claim holds a key at any moment of the store's own order of events.
+    /// - Repeating it with the same claim while that holds gives the same grant with the same token
+    ///   and restarts its expiry; a claim is never busy because of itself.
+    /// - Every new grant of a key has a higher token than every earlier one, whatever ended that.
+    /// - `valid_until` counts from an instant read before the request left ([`Lease::granted`]).
+    /// - With `request.queue` on a queueing store, `Busy` leaves the claim in the queue, and a repeat
+    ///   refreshes its place. Without, `Busy` leaves nothing, and waiters go first.
+    /// - Expiry in the store may be late, never early.
+    async fn try_lock(&self, request: &LockRequest) -> Result<TryLock>;
+
+    /// Prolongs a lease to `ttl` from now, if its owner still holds the lock.
+    ///
+    /// - It never creates a record, never shortens an expiry and never changes the token.
+    /// - `Lost` is definite: this owner does not hold the lock and never will again. "Not known" is an error.
+    /// - May be repeated, duplicated and late: then it changes nothing for a successor.
+    async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal>;
+
+    /// Removes every trace of a claim: the hold, the place in the queue, the waiter's mark.
+    ///
+    /// - It touches nothing of any other owner.
+    /// - May be repeated, and may come before the `try_lock` that it withdraws has landed; the caller
+    ///   sweeps again later in that case.
+    /// - `NotHeld` says whether another owner holds the lock or nobody does.
+    async fn unlock(&self, claim: &Claim) -> Result<Release>;
+
+    /// Waits for the lock until `deadline`, then fails with `WaitTimeout`. Override it only if the
+    /// store itself blocks ([`Supports::native_wait`](crate::Supports)).
+    async fn lock(&self, request: &LockRequest, deadline: Deadline) -> Result<Lease> {
+        waiting::acquire(self, request, deadline).await
+    }
+
+    /// Prolongs many leases; the results stand in the leases' order.
+    ///
+    /// - Each lease fares as with [`LockBackend::renew`]; one that fails takes no other with it.
+    async fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Vec<Result<Renewal>> {
+        let mut results = Vec::with_capacity(leases.len());
+        for lease in leases {
+            results.push(self.renew(lease, ttl).await);
+        }
+        results
+    }
+
+    /// Resolves when the lock may have become free since `busy` was returned. Only a hint: it may
+    /// come for nothing, late or never, and the caller tries again by time all the same.
+    ///
+    /// - A release after `busy.cursor` must not be missed while connected.
+    /// - Dropping it leaves nothing behind.
+    async fn watch_release(&self, _claim: &Claim, _busy: &Busy) -> Result<()> {
+        future::pending().await
+    }
+
+    /// Resolves when the lease may have been lost. Only a hint; the caller asks by renewing.
+    async fn watch_loss(&self, _lease: &Lease) -> Result<()> {
+        future::pending().await
+    }
+
+    /// Passes a held lock on to `next`, which gets a higher token.
+    ///
+    /// - After it, `lease`'s owner does not hold the lock, whatever the result is.
+    /// - `Busy` if somebody else got it, or if `lease` was not held any more.
+    async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
+        self.unlock(&lease.claim).await?;
+        self.try_lock(next).await
+    }
+
+    /// Asks the store how it is: reachable, version, settings that endanger locks.
+    async fn probe(&self) -> Result<Health>;
+
+    /// The operators' side, if [`Supports::admin`](crate::Supports).
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        None
+    }
+
+    /// How many commands or statements this backend has sent so far, if it counts them.
+    fn commands_sent(&self) -> Option<u64> {
+        None
+    }
+
+    /// Closes connections. Held locks are left to their expiry.
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<B: LockBackend + ?Sized> LockBackend for Arc<B> {
+    fn info(&self) -> &BackendInfo {
+        (**self).info()
+    }
+    fn clock(&self) -> Clock {
+        (**self).clock()
+    }
+    async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
+        (**self).try_lock(request).await
+    }
+    async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
+        (**self).renew(lease, ttl).await
+    }
+    async fn unlock(&self, claim: &Claim) -> Result<Release> {
+        (**self).unlock(claim).await
+    }
+    async fn lock(&self, request: &LockRequest, deadline: Deadline) -> Result<Lease> {
+        (**self).lock(request, deadline).await
+    }
+    async fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Vec<Result<Renewal>> {
+        (**self).renew_many(leases, ttl).await
+    }
+    async fn watch_release(&self, claim: &Claim, busy: &Busy) -> Result<()> {
+        (**self).watch_release(claim, busy).await
+    }
+    async fn watch_loss(&self, lease: &Lease) -> Result<()> {
+        (**self).watch_loss(lease).await
+    }
+    async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
+        (**self).hand_over(lease, next).await
+    }
+    async fn probe(&self) -> Result<Health> {
+        (**self).probe().await
+    }
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        (**self).admin()
+    }
+    fn commands_sent(&self) -> Option<u64> {
+        (**self).commands_sent()
+    }
+    async fn close(&self) -> Result<()> {
+        (**self).close().await
+    }
+}
+
+const _: fn(&dyn LockBackend) = |_| {};

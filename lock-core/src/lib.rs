@@ -1,0 +1,40 @@
+#![doc = include_str!("../README.md")]
+
+mod admin;
+mod backend;
+mod backoff;
+mod claim;
+mod clock;
+mod error;
+mod escape;
+mod fencing;
+mod guarantees;
+mod health;
+mod key;
+mod lease;
+mod metadata;
+mod options;
+mod outcome;
+mod owner;
+mod request;
+mod url;
+mod waiting;
+
+pub use admin::{LockAdmin, LockRecord};
+pub use backend::LockBackend;
+pub use backoff::{Backoff, jittered};
+pub use claim::Claim;
+pub use clock::{Clock, Deadline, Instant, ManualClock};
+pub use error::{Effect, Error, ErrorKind, Operation, Result};
+pub use fencing::{FenceScope, FencingToken};
+pub use guarantees::{BackendInfo, Exclusion, ExpiryClock, Fairness, Guarantees, Supports, guarantees_table};
+pub use health::{Health, Warning};
+pub use key::{IntoKey, LockKey};
+pub use lease::{Lease, Margin};
+pub use metadata::Metadata;
+pub use options::{LockOptions, Queueing, RenewPolicy, WaitPolicy};
+pub use outcome::{Busy, Cursor, Holder, LostReason, Release, Renewal, TryLock};
+pub use owner::OwnerId;
+pub use request::{LockRequest, Mode};
+pub use url::{Host, StoreUrl, nearest};
+pub use waiting::acquire;
