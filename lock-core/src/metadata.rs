@@ -118,11 +118,10 @@ fn append(text: &mut String, name: &str, value: &str) -> Result<(), Error> {
     }
     text.push_str(name);
     text.push('=');
-    let start = text.len();
+    let mut escaped = String::new();
     // Writing to a String can't fail.
-    let _ = escape::encode(value.as_bytes(), text);
-    let escaped = text.split_off(start);
-    text.extend(escaped.chars().map(|c| if c.is_whitespace() { "%20".to_owned() } else { c.to_string() }));
+    let _ = escape::encode(value.as_bytes(), &mut escaped);
+    text.push_str(&escaped.replace(' ', "%20"));
     Ok(())
 }
 
