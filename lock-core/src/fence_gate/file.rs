@@ -24,8 +24,8 @@ use crate::key::LockKey;
 /// use distlock_core::FencedFile;
 /// let folder = tempfile::tempdir()?;
 /// let file = FencedFile::new(folder.path().join("report.txt"), "report")?;
-/// file.write(8.try_into()?, b"by holder 8")?;
-/// assert!(file.write(7.try_into()?, b"by holder 7").unwrap_err().is_lost());
+/// file.write(8_u64.try_into()?, b"by holder 8")?;
+/// assert!(file.write(7_u64.try_into()?, b"by holder 7").unwrap_err().is_lost());
 /// assert_eq!(std::fs::read(file.path())?, b"by holder 8");
 /// # Ok(()) }
 /// ```

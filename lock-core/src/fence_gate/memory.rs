@@ -14,11 +14,10 @@ use crate::key::LockKey;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> distlock_core::Result<()> {
-/// use distlock_core::{FenceGate, FencingToken, LockKey, MemoryGate};
+/// use distlock_core::{FenceGate, LockKey, MemoryGate};
 /// let (gate, key) = (MemoryGate::default(), LockKey::new("account")?);
-/// gate.admit(&key, 8.try_into()?).await?;
-/// assert!(gate.admit(&key, 7.try_into()?).await.unwrap_err().is_lost());
-/// # let _: FencingToken = 7.try_into()?;
+/// gate.admit(&key, 8_u64.try_into()?).await?;
+/// assert!(gate.admit(&key, 7_u64.try_into()?).await.unwrap_err().is_lost());
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Default)]
