@@ -91,7 +91,9 @@ impl Need {
             Self::Admin => (supports.admin, "the store declares no admin"),
             Self::Adopt => (supports.adopt, "the store declares no adopt"),
             Self::BatchRenew => (supports.batch_renew, "the store declares no batch_renew"),
-            Self::Fifo => (info.guarantees.fairness >= Fairness::Fifo, "the store declares no order of waiters"),
+            Self::Fifo => {
+                (info.guarantees.fairness >= Fairness::Fifo, "the store declares no order of waiters")
+            }
             Self::HandOver => (supports.hand_over, "the store declares no hand_over"),
             Self::LossPush => (supports.loss_push, "the store declares no loss_push"),
             Self::NativeWait => (supports.native_wait, "the store declares no native_wait"),

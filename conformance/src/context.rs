@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use distlock_core::{
-    BackendInfo, Claim, Clock, Lease, LockBackend, LockKey, LockRequest, Result, TryLock,
+    BackendInfo, Busy, Claim, Clock, Lease, LockBackend, LockKey, LockRequest, Result, TryLock,
 };
 use tempfile::TempDir;
 
@@ -35,7 +35,10 @@ pub(crate) struct Context {
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("prefix", &self.prefix).field("seed", &self.seed).finish_non_exhaustive()
+        f.debug_struct("Context")
+            .field("prefix", &self.prefix)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
     }
 }
 
@@ -199,7 +202,7 @@ pub(crate) async fn take(backend: &dyn LockBackend, request: &LockRequest) -> Le
 }
 
 /// Asserts that an attempt is busy.
-pub(crate) async fn refused(backend: &dyn LockBackend, request: &LockRequest) -> distlock_core::Busy {
+pub(crate) async fn refused(backend: &dyn LockBackend, request: &LockRequest) -> Busy {
     match backend.try_lock(request).await {
         Ok(TryLock::Busy(busy)) => busy,
         other => panic!("`{}` is held, yet an attempt gave {other:?}", request.claim.key),
@@ -230,4 +233,20 @@ where
         assert!(began.elapsed() < limit, "waited {limit:?} for {what} in vain");
         tokio::time::sleep(Duration::from_millis(4)).await;
     }
+}
+
+/// Watches for the first grant of the case's `key` to a rival, and asserts that `ttl` had passed since `sent`.
+pub(crate) async fn assert_not_early(
+    ctx: &Context,
+    rival: &dyn LockBackend,
+    sent: distlock_core::Instant,
+    ttl: Duration,
+) {
+    let request = ctx.request("key");
+    take_within(rival, &request, ttl + ctx.lateness()).await;
+    // The store counted from some time after the send, so less than the ttl is too early, whatever
+    // the machine's delays. A thousandth is left to differing clocks.
+    let passed = ctx.clock().now().since(sent);
+    let least = ttl - ttl / 1000;
+    assert!(passed >= least, "another claim was granted {passed:?} after a lease of {ttl:?} was asked for");
 }

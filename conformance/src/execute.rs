@@ -47,9 +47,10 @@ fn run(case: &Case, subject: &Arc<dyn Subject>, seed: u64) -> Verdict {
     }
     match verdict.recv_timeout(case.limit + CLEAN_UP) {
         Ok(verdict) => verdict,
-        Err(RecvTimeoutError::Timeout) => {
-            Verdict::Failed(format!("it blocks its thread and did not end within {:?}", case.limit + CLEAN_UP))
-        }
+        Err(RecvTimeoutError::Timeout) => Verdict::Failed(format!(
+            "it blocks its thread and did not end within {:?}",
+            case.limit + CLEAN_UP
+        )),
         Err(RecvTimeoutError::Disconnected) => Verdict::Failed("its thread died".to_owned()),
     }
 }
@@ -58,7 +59,9 @@ async fn in_runtime(case: &Case, subject: Arc<dyn Subject>, seed: u64) -> Verdic
     let context = match tokio::time::timeout(case.limit, Context::new(subject, seed)).await {
         Ok(Ok(context)) => context,
         Ok(Err(error)) => return Verdict::Failed(format!("can't connect to the store: {error}")),
-        Err(_) => return Verdict::Failed(format!("connecting to the store took longer than {:?}", case.limit)),
+        Err(_) => {
+            return Verdict::Failed(format!("connecting to the store took longer than {:?}", case.limit));
+        }
     };
     let ran = AssertUnwindSafe(tokio::time::timeout(case.limit, (case.run)(&context))).catch_unwind().await;
     let mut faults = Vec::new();

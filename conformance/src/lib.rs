@@ -7,4 +7,21 @@
     reason = "a test rig: it fails by panicking, and measures with real time"
 )]
 
+mod canary;
+mod case;
+mod cases;
+mod context;
+mod decorators;
+mod execute;
+mod faults;
 pub mod history;
+mod holder;
+mod register;
+mod report;
+mod runner;
+mod subject;
+
+pub use faults::{FaultAbilities, Faults};
+pub use report::{Format, Outcome, Report, Verdict};
+pub use runner::{RunOptions, case_ids, main, run};
+pub use subject::Subject;

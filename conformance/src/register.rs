@@ -47,7 +47,8 @@ impl Register {
             content = Content { seq: content.seq + 1, token: token.get().max(content.token), value };
             file.set_len(0).expect("the register can be written");
             file.seek(SeekFrom::Start(0)).expect("the register can be written");
-            file.write_all(&serde_json::to_vec(&content).expect("plain data")).expect("the register can be written");
+            file.write_all(&serde_json::to_vec(&content).expect("plain data"))
+                .expect("the register can be written");
         }
         let resource = self.path.display().to_string();
         let (fenced, seq, token) = (self.fenced, content.seq, token.get());
@@ -72,7 +73,8 @@ impl Register {
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).expect("files can be locked");
         let mut text = String::new();
         file.read_to_string(&mut text).expect("the register can be read");
-        let content = if text.is_empty() { Content::default() } else { serde_json::from_str(&text).expect("ours") };
+        let content =
+            if text.is_empty() { Content::default() } else { serde_json::from_str(&text).expect("ours") };
         (file, content)
     }
 }

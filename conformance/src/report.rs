@@ -191,7 +191,8 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let outcome = |id, verdict| Outcome { id, since: "0.1.0", verdict, took: Duration::from_millis(1500), seed: 7 };
+        let outcome =
+            |id, verdict| Outcome { id, since: "0.1.0", verdict, took: Duration::from_millis(1500), seed: 7 };
         Report {
             store: "toy",
             outcomes: vec![
@@ -205,7 +206,10 @@ mod tests {
     #[test]
     fn text_names_what_failed_and_ends_with_the_counts() {
         let text = report().render(Format::Text);
-        assert!(text.contains("FAILED  a::two (seed 7)\n        1 < 2") && text.contains("        more"), "{text}");
+        assert!(
+            text.contains("FAILED  a::two (seed 7)\n        1 < 2") && text.contains("        more"),
+            "{text}"
+        );
         assert!(text.ends_with("toy: 1 passed, 1 failed, 1 ignored\n"), "{text}");
     }
 
@@ -220,7 +224,10 @@ mod tests {
     #[test]
     fn xml_and_markdown_escape_what_they_must() {
         let junit = report().render(Format::Junit);
-        assert!(junit.contains("<failure>1 &lt; 2 | \u{fffd} &amp; &quot;so&quot;\nmore</failure>"), "{junit}");
+        assert!(
+            junit.contains("<failure>1 &lt; 2 | \u{fffd} &amp; &quot;so&quot;\nmore</failure>"),
+            "{junit}"
+        );
         assert!(junit.contains("failures=\"1\" skipped=\"1\""), "{junit}");
         assert!(report().render(Format::Markdown).contains("| a::two | **no**: 1 < 2 \\|"));
     }

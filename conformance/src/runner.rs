@@ -99,7 +99,8 @@ pub fn run(subject: impl Subject, options: &RunOptions, progress: impl Fn(&Outco
     }
     let mut suite = Suite::new(subject, true);
     suite.seed = options.seed.unwrap_or(suite.seed);
-    let wanted = |case: &&Case| options.filter.as_ref().is_none_or(|filter| case.id.contains(filter.as_str()));
+    let wanted =
+        |case: &&Case| options.filter.as_ref().is_none_or(|filter| case.id.contains(filter.as_str()));
     let cases: Vec<&Case> = cases::all().filter(wanted).collect();
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::new());

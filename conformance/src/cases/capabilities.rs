@@ -13,10 +13,10 @@ cases! { "capabilities":
     without_a_queue_nobody_stands_in_it [NoQueue],
     a_declared_push_reaches_another_connection [Push],
     a_declared_loss_push_tells_the_holder [LossPush, Admin],
-    a_declared_batch_costs_one_command [BatchRenew],
-    a_declared_hand_over_costs_one_command [HandOver],
-    commands_are_counted_upwards,
-    closing_leaves_held_locks_to_their_expiry,
+    a_declared_batch_costs_one_command @alone [BatchRenew],
+    a_declared_hand_over_costs_one_command @alone [HandOver],
+    commands_are_counted_upwards @alone,
+    closing_leaves_held_locks_to_their_expiry [Processes],
 }
 
 async fn the_description_is_constant_and_sane(ctx: &Context) {
@@ -28,7 +28,11 @@ async fn the_description_is_constant_and_sane(ctx: &Context) {
     assert!(!guarantees.ttl_grain.is_zero(), "a grain of zero can't be rounded to");
     assert!(guarantees.ttl_min <= Duration::from_secs(60), "a floor of {:?} is no use", guarantees.ttl_min);
     assert!(guarantees.ttl_max >= Duration::from_secs(3600));
-    assert_eq!(guarantees.effective_ttl(guarantees.ttl_min).unwrap(), guarantees.ttl_min, "the floor is a multiple of the grain");
+    assert_eq!(
+        guarantees.effective_ttl(guarantees.ttl_min).unwrap(),
+        guarantees.ttl_min,
+        "the floor is a multiple of the grain"
+    );
 }
 
 async fn a_probe_answers(ctx: &Context) {
@@ -100,7 +104,11 @@ async fn a_declared_loss_push_tells_the_holder(ctx: &Context) {
     };
     tokio::time::sleep(Duration::from_millis(100)).await;
     ctx.backend().await.admin().unwrap().force_unlock(&ctx.key("key")).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(10), watching).await.expect("a loss is announced").unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(10), watching)
+        .await
+        .expect("a loss is announced")
+        .unwrap()
+        .unwrap();
     assert!(matches!(backend.renew(&lease, lease.ttl).await.unwrap(), Renewal::Lost(_)));
 }
 
@@ -149,15 +157,9 @@ async fn commands_are_counted_upwards(ctx: &Context) {
 }
 
 async fn closing_leaves_held_locks_to_their_expiry(ctx: &Context) {
-    if !ctx.info().supports.processes {
-        // The one store of this process is shared by all cases: closing it would end them.
-        return;
-    }
     let (holder, rival) = (ctx.backend().await, ctx.backend().await);
+    let sent = ctx.clock().now();
     let lease = take(&*holder, &ctx.brief_request("key")).await;
     holder.close().await.unwrap();
-    if lease.valid_until > ctx.clock().now() {
-        refused(&*rival, &ctx.request("key")).await;
-    }
-    take_within(&*rival, &ctx.request("key"), lease.ttl + ctx.lateness()).await;
+    assert_not_early(ctx, &*rival, sent, lease.ttl).await;
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use crate::case::{Case, Need};
-use crate::context::{Context, refused, take, take_within, until};
+use crate::context::{Context, assert_not_early, refused, take, take_within, until};
 
 /// Lists a group's cases: `name`, `name @alone`, `name [Need, Need]`.
 macro_rules! cases {

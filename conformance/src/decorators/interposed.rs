@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use distlock_core::{
-    BackendInfo, Busy, Claim, Clock, Deadline, Effect, Error, ErrorKind, Health, Lease, LockAdmin, LockBackend,
-    LockRequest, Operation, Release, Renewal, Result, TryLock,
+    BackendInfo, Busy, Claim, Clock, Deadline, Effect, Error, ErrorKind, Health, Lease, LockAdmin,
+    LockBackend, LockRequest, Operation, Release, Renewal, Result, TryLock,
 };
 
 /// What goes wrong with a call.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use distlock_core::{
-    BackendInfo, Busy, Claim, Clock, Deadline, Effect, FencingToken, Health, Holder, Lease, LockAdmin, LockBackend,
-    LockKey, LockRecord, LockRequest, Release, Renewal, Result, TryLock,
+    BackendInfo, Busy, Claim, Clock, Deadline, Effect, FencingToken, Health, Holder, Lease, LockAdmin,
+    LockBackend, LockKey, LockRecord, LockRequest, Release, Renewal, Result, TryLock,
 };
 
 use crate::history::{Recorder, What, nanos};
@@ -34,18 +34,23 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn new(log: &'a Recorder, claim: &'a Claim, left: impl Fn(u64) -> What, dropped: impl Fn(u64) -> What) -> Self {
+    fn new(
+        log: &'a Recorder,
+        claim: &'a Claim,
+        left: impl Fn(u64) -> What,
+        dropped: impl Fn(u64) -> What,
+    ) -> Self {
         let op = log.next_op();
         log.record(&claim.key, claim.owner, left(op));
         Self { log, claim, op, dropped: Some(dropped(op)) }
     }
 
-    fn ask(log: &'a Recorder, request: &'a LockRequest) -> Self {
+    fn ask(log: &'a Recorder, request: &'a LockRequest, handed: bool) -> Self {
         let (queue, ttl) = (request.queue, nanos(request.ttl));
         Self::new(
             log,
             &request.claim,
-            |op| What::Ask { op, queue, ttl },
+            |op| What::Ask { op, queue, handed, ttl },
             |op| What::AskFailed { op, unknown: true },
         )
     }
@@ -119,7 +124,7 @@ impl LockBackend for Recorded {
         self.inner.clock()
     }
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
-        let call = Call::ask(&self.log, request);
+        let call = Call::ask(&self.log, request, false);
         let result = self.inner.try_lock(request).await;
         call.tried(&result);
         result
@@ -147,7 +152,7 @@ impl LockBackend for Recorded {
             // The provided loop, on this backend, so that its attempts are recorded too.
             return distlock_core::acquire(self, request, deadline).await;
         }
-        let call = Call::ask(&self.log, request);
+        let call = Call::ask(&self.log, request, false);
         let result = self.inner.lock(request, deadline).await;
         match &result {
             Ok(lease) => call.granted(lease),
@@ -174,7 +179,7 @@ impl LockBackend for Recorded {
     }
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
         let unlock = Call::unlock(&self.log, &lease.claim);
-        let ask = Call::ask(&self.log, next);
+        let ask = Call::ask(&self.log, next, true);
         let result = self.inner.hand_over(lease, next).await;
         if result.is_ok() {
             // The answer says that the old owner is out, not whether it still held the lock.

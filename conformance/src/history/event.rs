@@ -45,8 +45,15 @@ impl Event {
 #[expect(clippy::exhaustive_enums, reason = "a new kind of event must break every check")]
 #[expect(missing_docs, reason = "the fields are explained once, above")]
 pub enum What {
-    /// An attempt left; `queue` if it joins the store's queue when busy.
-    Ask { op: u64, queue: bool, ttl: u64 },
+    /// An attempt left; `queue` if it joins the store's queue when busy, `handed` if it takes the lock
+    /// over from the holder, past the queue.
+    Ask {
+        op: u64,
+        queue: bool,
+        #[serde(default)]
+        handed: bool,
+        ttl: u64,
+    },
     /// The attempt holds the lock.
     Granted { op: u64, token: u64, ttl: u64, valid_until: u64 },
     /// Somebody else holds it.

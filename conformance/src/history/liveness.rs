@@ -7,6 +7,8 @@ use super::queue;
 use super::{Promises, Violation};
 use std::collections::BTreeMap;
 
+/// How long a store may keep the place of a waiter that does not ask again, beyond its ttl.
+const PLACE: Duration = Duration::from_secs(5);
 /// How much longer than its patience a wait may take.
 const WAIT_SLACK: Duration = Duration::from_secs(1);
 
@@ -90,7 +92,12 @@ fn possible<'a>(events: &[&'a Event], lateness: u64) -> Vec<Possible<'a>> {
             What::Busy { op } => {
                 let ttl = ttls.get(&op).copied().unwrap_or(0);
                 let queued = queues.get(&op).copied().unwrap_or(false);
-                answer(&mut possible, op, event.at, if queued { ttl.saturating_add(lateness) } else { 0 });
+                answer(
+                    &mut possible,
+                    op,
+                    event.at,
+                    if queued { ttl.saturating_add(lateness).saturating_add(nanos(PLACE)) } else { 0 },
+                );
             }
             What::AskFailed { op, unknown: false } | What::RenewLost { op } => {
                 answer(&mut possible, op, event.at, 0);
@@ -174,8 +181,9 @@ mod tests {
             .unlock("a", 5, 6)
             .busy("c", 20, 21, false);
         assert_eq!(refusals(&waiter), 0);
-        let dropped =
-            Script::new().at(1, "a", What::Ask { op: 99, queue: false, ttl: TTL }).busy("b", 20, 21, false);
+        let dropped = Script::new()
+            .at(1, "a", What::Ask { op: 99, queue: false, handed: false, ttl: TTL })
+            .busy("b", 20, 21, false);
         assert_eq!(refusals(&dropped), 0);
     }
 

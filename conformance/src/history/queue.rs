@@ -45,8 +45,8 @@ fn stays<'a>(events: &[&'a Event]) -> Vec<Stay<'a>> {
     let mut over = Vec::new();
     for event in events {
         match event.what {
-            What::Ask { op, queue, ttl } => {
-                asks.insert(op, (event.at, queue, ttl));
+            What::Ask { op, queue, handed, ttl } => {
+                asks.insert(op, (event.at, queue && !handed, ttl));
                 if let Some(stay) = waiting.get_mut(event.owner.as_str()) {
                     stay.lapsed |= event.at - stay.last_asked > stay.ttl / 2;
                     stay.last_asked = event.at;

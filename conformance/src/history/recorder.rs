@@ -116,7 +116,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history.jsonl");
         let writer = Recorder::to_file(Clock::system(), &path).unwrap();
-        writer.record("k", "o", What::Ask { op: 1, queue: false, ttl: 5 });
+        writer.record("k", "o", What::Ask { op: 1, queue: false, handed: false, ttl: 5 });
         writer.record("k", "o", What::Granted { op: 1, token: u64::MAX, ttl: 5, valid_until: 9 });
         File::options().append(true).open(&path).unwrap().write_all(b"{\"at\":1,").unwrap();
         let reader = Recorder::in_memory(Clock::system());

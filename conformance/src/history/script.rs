@@ -27,7 +27,7 @@ impl Script {
 
     pub(super) fn grant(mut self, owner: &str, asked: u64, got: u64, token: u64, valid_until: u64) -> Self {
         let op = self.next();
-        self.at(asked, owner, What::Ask { op, queue: false, ttl: TTL }).at(
+        self.at(asked, owner, What::Ask { op, queue: false, handed: false, ttl: TTL }).at(
             got,
             owner,
             What::Granted { op, token, ttl: TTL, valid_until },
@@ -36,7 +36,11 @@ impl Script {
 
     pub(super) fn busy(mut self, owner: &str, asked: u64, got: u64, queue: bool) -> Self {
         let op = self.next();
-        self.at(asked, owner, What::Ask { op, queue, ttl: TTL }).at(got, owner, What::Busy { op })
+        self.at(asked, owner, What::Ask { op, queue, handed: false, ttl: TTL }).at(
+            got,
+            owner,
+            What::Busy { op },
+        )
     }
 
     pub(super) fn renew(mut self, owner: &str, asked: u64, got: u64, valid_until: u64) -> Self {
