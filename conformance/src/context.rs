@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use distlock_core::{
-    BackendInfo, Busy, Claim, Clock, Lease, LockBackend, LockKey, LockRequest, Result, TryLock,
+    BackendInfo, Busy, Claim, Clock, Lease, LockBackend, LockClient, LockGuard, LockKey, LockRequest, Result,
+    TryLock,
 };
 use tempfile::TempDir;
 
@@ -16,7 +17,9 @@ use crate::case::Profile;
 use crate::decorators::{Interposed, Recorded, Script};
 use crate::faults::Faults;
 use crate::history::{self, Promises, Recorder, Violation, What, nanos};
+use crate::holder::Holder;
 use crate::subject::Subject;
+use crate::tracked::Tracked;
 
 /// One case's access to the store: connections, keys that no other case has, ttls that fit the
 /// store, and the history that is checked when the case is over.
@@ -67,10 +70,6 @@ impl Context {
 
     pub(crate) fn faults(&self) -> &dyn Faults {
         self.subject.faults().expect("the case declared its need")
-    }
-
-    pub(crate) fn subject(&self) -> &Arc<dyn Subject> {
-        &self.subject
     }
 
     pub(crate) fn log(&self) -> &Arc<Recorder> {
@@ -147,6 +146,11 @@ impl Context {
         self.canary.worst()
     }
 
+    /// Says that the machine stood still for so long that the case could not see what it wanted.
+    pub(crate) fn note_stall(&self) {
+        eprintln!("the machine stood still for {:?}; the case could not be decided further", self.delay());
+    }
+
     /// One more independent connection to the store. What it does is recorded.
     pub(crate) async fn backend(&self) -> Arc<dyn LockBackend> {
         let backend = self.subject.connect(&self.subject.url()).await.expect("the store takes a connection");
@@ -160,6 +164,27 @@ impl Context {
         (Arc::new(backend), script)
     }
 
+    /// A client on a connection of its own.
+    pub(crate) async fn client(&self) -> LockClient {
+        LockClient::new(self.backend().await)
+    }
+
+    /// A client with a script of faults between it and the store.
+    pub(crate) async fn faulty_client(&self) -> (LockClient, Script) {
+        let (backend, script) = self.interposed().await;
+        (LockClient::new(backend), script)
+    }
+
+    /// Records what the guard says from now on.
+    pub(crate) fn track(&self, guard: LockGuard) -> Tracked {
+        Tracked::new(guard, &self.log)
+    }
+
+    /// A process of its own that takes orders.
+    pub(crate) async fn holder(&self) -> Holder {
+        Holder::start(self.subject.url(), self.folder()).await
+    }
+
     /// Leaves a check out, because the case breaks its assumption on purpose.
     pub(crate) fn without_check(&self, check: &'static str) {
         self.unchecked.lock().unwrap_or_else(PoisonError::into_inner).push(check);
@@ -167,6 +192,11 @@ impl Context {
 
     /// Ends the recording, frees what the case left behind, and checks the history.
     pub(crate) async fn finish(&self) -> Vec<Violation> {
+        for file in std::fs::read_dir(self.folder()).expect("the case's folder can be read").flatten() {
+            if file.path().extension().is_some_and(|extension| extension == "jsonl") {
+                self.log.add_file(&file.path()).expect("a holder's history can be read");
+            }
+        }
         self.log.record("", "", What::End { delay: nanos(self.canary.worst()) });
         let events = self.log.events();
         self.clean_up().await;

@@ -19,7 +19,9 @@ mod holder;
 mod register;
 mod report;
 mod runner;
+mod stepwise;
 mod subject;
+mod tracked;
 
 pub use faults::{FaultAbilities, Faults};
 pub use report::{Format, Outcome, Report, Verdict};

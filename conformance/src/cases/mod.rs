@@ -23,8 +23,19 @@ mod capabilities;
 mod exclusion;
 mod expiry;
 mod fencing;
+mod names;
+mod renewal;
+mod unlock;
 
-const GROUPS: &[&[Case]] = &[exclusion::CASES, fencing::CASES, expiry::CASES, capabilities::CASES];
+const GROUPS: &[&[Case]] = &[
+    exclusion::CASES,
+    fencing::CASES,
+    expiry::CASES,
+    renewal::CASES,
+    unlock::CASES,
+    names::CASES,
+    capabilities::CASES,
+];
 
 /// All cases; those that must run alone come last.
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {

@@ -11,21 +11,24 @@ const PROMPT: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
 struct Watched {
-    watching: bool,
+    /// The process in which somebody waits for the loss.
+    process: Option<u32>,
     until: u64,
     ended: bool,
 }
 
-pub(crate) fn check(key: &str, events: &[&Event], delay: Duration) -> Vec<Violation> {
-    let allowed = nanos(PROMPT + delay);
+/// The end of one process's recording, and what an announcement may take there. A process that was
+/// killed has none and owes nothing; one that was stopped has measured that as a delay.
+struct End {
+    at: u64,
+    allowed: u64,
+}
+
+pub(crate) fn check(key: &str, events: &[&Event]) -> Vec<Violation> {
     let mut guards: BTreeMap<&str, Watched> = BTreeMap::new();
+    let ends = ends(events);
     let mut violations = Vec::new();
-    let mut end = None;
     for event in events {
-        if let What::End { .. } = event.what {
-            end = end.max(Some(event.at));
-            continue;
-        }
         let guard = guards.entry(&event.owner).or_default();
         match event.what {
             What::Granted { valid_until: until, .. }
@@ -34,32 +37,27 @@ pub(crate) fn check(key: &str, events: &[&Event], delay: Duration) -> Vec<Violat
             What::Checked { valid, until } => {
                 guard.until = guard.until.max(until);
                 if valid && event.at > until {
-                    violations.push(Violation::new(
-                        "H6",
-                        key,
-                        format!(
-                            "{} said valid at {}, {} ns after its validity",
-                            event.owner,
-                            event.at,
-                            event.at - until
-                        ),
-                    ));
+                    let late = event.at - until;
+                    let text =
+                        format!("{} said valid at {}, {late} ns after its validity", event.owner, event.at);
+                    violations.push(Violation::new("H6", key, text));
                 }
             }
-            What::Watching => guard.watching = true,
+            What::Watching => {
+                guard.process = Some(event.process);
+                guard.ended = false;
+            }
             What::Lost { until } if !guard.ended => {
                 guard.ended = true;
-                if event.at > until.saturating_add(allowed) {
-                    violations.push(Violation::new(
-                        "H6",
-                        key,
-                        format!(
-                            "the loss of {} was announced at {}, {} ns after its validity; {allowed} are allowed",
-                            event.owner,
-                            event.at,
-                            event.at - until
-                        ),
-                    ));
+                if let Some(end) = ends.get(&event.process)
+                    && event.at > until.saturating_add(end.allowed)
+                {
+                    let (late, allowed) = (event.at - until, end.allowed);
+                    let text = format!(
+                        "the loss of {} was announced {late} ns after its validity; {allowed} are allowed",
+                        event.owner
+                    );
+                    violations.push(Violation::new("H6", key, text));
                 }
             }
             What::Unlock { .. } => guard.ended = true,
@@ -67,19 +65,28 @@ pub(crate) fn check(key: &str, events: &[&Event], delay: Duration) -> Vec<Violat
         }
     }
     for (owner, guard) in guards {
-        if let Some(end) = end
-            && guard.watching
+        if let Some(end) = guard.process.and_then(|process| ends.get(&process))
             && !guard.ended
-            && end > guard.until.saturating_add(allowed)
+            && end.at > guard.until.saturating_add(end.allowed)
         {
-            violations.push(Violation::new(
-                "H6",
-                key,
-                format!("the loss of {owner} was never announced; its validity ended at {}, the recording at {end}", guard.until),
-            ));
+            let text = format!(
+                "the loss of {owner} was never announced; its validity ended at {}, the recording at {}",
+                guard.until, end.at
+            );
+            violations.push(Violation::new("H6", key, text));
         }
     }
     violations
+}
+
+fn ends(events: &[&Event]) -> BTreeMap<u32, End> {
+    let end = |event: &&Event| match event.what {
+        What::End { delay } => {
+            Some((event.process, End { at: event.at, allowed: nanos(PROMPT).saturating_add(delay) }))
+        }
+        _ => None,
+    };
+    events.iter().filter_map(end).collect()
 }
 
 #[cfg(test)]
@@ -91,7 +98,7 @@ mod tests {
 
     fn run(script: &Script) -> Vec<Violation> {
         let events = script.events();
-        check("k", &events.iter().collect::<Vec<_>>(), Duration::from_millis(10))
+        check("k", &events.iter().collect::<Vec<_>>())
     }
 
     fn held() -> Script {
@@ -103,8 +110,8 @@ mod tests {
         let script = held()
             .at(90 * MS, "a", What::Checked { valid: true, until: 100 * MS })
             .at(101 * MS, "a", What::Checked { valid: false, until: 100 * MS })
-            .at(150 * MS, "a", What::Lost { until: 100 * MS })
-            .at(900 * MS, "", What::End { delay: 0 });
+            .at(160 * MS, "a", What::Lost { until: 100 * MS })
+            .at(900 * MS, "", What::End { delay: 10 * MS });
         assert_eq!(run(&script), []);
     }
 
@@ -114,8 +121,17 @@ mod tests {
     }
 
     #[test]
+    fn a_killed_process_owes_no_announcement() {
+        assert_eq!(run(&held()), []);
+    }
+
+    #[test]
     fn late_missing_and_false_are_not() {
-        let late = held().at(190 * MS, "a", What::Lost { until: 100 * MS });
+        let late = held().at(161 * MS, "a", What::Lost { until: 100 * MS }).at(
+            900 * MS,
+            "",
+            What::End { delay: 10 * MS },
+        );
         let missing = held().at(900 * MS, "", What::End { delay: 0 });
         let false_valid = held().at(101 * MS, "a", What::Checked { valid: true, until: 100 * MS });
         for script in [late, missing, false_valid] {

@@ -112,7 +112,7 @@ pub fn check(events: &[Event], promises: Promises) -> Vec<Violation> {
         violations.extend(fencing::check(key, &events, &holds));
         violations.extend(owner_safety::check(key, &events, &holds));
         violations.extend(liveness::check(key, &events, promises, delay));
-        violations.extend(loss_signal::check(key, &events, delay));
+        violations.extend(loss_signal::check(key, &events));
     }
     violations.extend(resource::check(&events));
     violations
