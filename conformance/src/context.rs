@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use distlock_core::{
-    BackendInfo, Busy, Claim, Clock, Lease, LockBackend, LockClient, LockGuard, LockKey, LockRequest, Result,
-    TryLock,
+    BackendInfo, Busy, Claim, Clock, Lease, LockBackend, LockClient, LockGuard, LockKey, LockOptions,
+    LockRequest, Result, TryLock, WaitPolicy,
 };
 use tempfile::TempDir;
 
@@ -178,6 +178,25 @@ impl Context {
     /// Records what the guard says from now on.
     pub(crate) fn track(&self, guard: LockGuard) -> Tracked {
         Tracked::new(guard, &self.log)
+    }
+
+    /// Takes a key of this case as a user would, and records how long that took.
+    pub(crate) async fn wait_for(
+        &self,
+        client: &LockClient,
+        name: &str,
+        options: &LockOptions,
+    ) -> Result<LockGuard> {
+        let (op, key) = (self.log.next_op(), self.key(name));
+        let patience = match options.wait {
+            WaitPolicy::UpTo(patience) => Some(nanos(patience)),
+            WaitPolicy::No => Some(0),
+            _ => None,
+        };
+        self.log.record(&key, "", What::Wait { op, patience });
+        let result = client.lock_with(&key, options).await;
+        self.log.record(&key, "", What::Waited { op });
+        result
     }
 
     /// A process of its own that takes orders.

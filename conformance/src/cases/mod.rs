@@ -26,6 +26,8 @@ mod fencing;
 mod names;
 mod renewal;
 mod unlock;
+mod waiting;
+mod watchdog;
 
 const GROUPS: &[&[Case]] = &[
     exclusion::CASES,
@@ -33,6 +35,8 @@ const GROUPS: &[&[Case]] = &[
     expiry::CASES,
     renewal::CASES,
     unlock::CASES,
+    watchdog::CASES,
+    waiting::CASES,
     names::CASES,
     capabilities::CASES,
 ];
