@@ -19,9 +19,12 @@ macro_rules! cases {
     };
 }
 
+mod ambiguity;
+mod cancellation;
 mod capabilities;
 mod exclusion;
 mod expiry;
+mod fairness;
 mod fencing;
 mod names;
 mod renewal;
@@ -37,6 +40,9 @@ const GROUPS: &[&[Case]] = &[
     unlock::CASES,
     watchdog::CASES,
     waiting::CASES,
+    fairness::CASES,
+    cancellation::CASES,
+    ambiguity::CASES,
     names::CASES,
     capabilities::CASES,
 ];
