@@ -42,7 +42,9 @@ pub(crate) struct Sweep {
     op_timeout: Duration,
     /// Whether a request of this claim may still be on its way: then one sweep is not enough.
     doubtful: bool,
-    /// Passed on when the claim is gone.
+    /// Whether the store acknowledged a release already, so that only the later sweep is left.
+    acknowledged: bool,
+    /// Passed on after the first sweep, however that ends: who comes next finds out for itself.
     turn: Option<Turn>,
 }
 
@@ -53,7 +55,8 @@ impl Sweep {
             claim: held.lease().claim.clone(),
             ttl: held.lease().ttl,
             op_timeout: held.timing().op_timeout,
-            doubtful: false,
+            doubtful: held.doubtful(),
+            acknowledged: false,
             turn,
         }
     }
@@ -65,12 +68,12 @@ impl Sweep {
         op_timeout: Duration,
         turn: Option<Turn>,
     ) -> Self {
-        Self { claim, ttl, op_timeout, doubtful: true, turn }
+        Self { claim, ttl, op_timeout, doubtful: true, acknowledged: false, turn }
     }
 
-    /// Sweeps a second time, after a request that was not answered.
-    pub(crate) const fn doubtful(mut self) -> Self {
-        self.doubtful = true;
+    /// The later sweep alone, after a release that the store acknowledged.
+    pub(crate) const fn acknowledged(mut self) -> Self {
+        self.acknowledged = true;
         self
     }
 }
@@ -107,8 +110,8 @@ impl Releaser {
         let mut sweep = Unfinished { releaser: self, sweep: Some(sweep) };
         let Some(job) = sweep.sweep.as_mut() else { return };
         let give_up = self.clock.now().plus(job.ttl).plus(job.op_timeout * 2);
-        if self.until_acknowledged(job, give_up).await {
-            job.turn = None;
+        if job.acknowledged || self.until_acknowledged(job, give_up).await {
+            job.acknowledged = true;
             if job.doubtful {
                 // The lost request can't land later than this: the store works on nothing for longer.
                 sleep_until(&self.clock, self.clock.now().plus(job.op_timeout)).await;
@@ -136,11 +139,13 @@ impl Releaser {
         }
     }
 
-    async fn until_acknowledged(&self, job: &Sweep, give_up: Instant) -> bool {
+    async fn until_acknowledged(&self, job: &mut Sweep, give_up: Instant) -> bool {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         loop {
             let unlock = unpanicked(self.backend.unlock(&job.claim));
-            if bounded(job.op_timeout, unlock).await.is_ok() {
+            let answer = bounded(job.op_timeout, unlock).await;
+            drop(job.turn.take());
+            if answer.is_ok() {
                 return true;
             }
             let again = self.clock.now().plus(backoff.pause());
