@@ -227,6 +227,14 @@ impl Held {
         }
     }
 
+    /// Waits until the lock is lost or given back.
+    pub(crate) async fn ended(&self) {
+        let mut state = self.state();
+        while state.is_valid() {
+            state = self.state_changed(state).await;
+        }
+    }
+
     fn expiry_reason(&self) -> LostReason {
         if self.valid_until() >= self.renewable_until() {
             return LostReason::MaxHold;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::backend::LockBackend;
+use crate::background::BackgroundTasks;
 use crate::backoff::Backoff;
 use crate::claim::Claim;
 use crate::client::Turn;
 use crate::clock::{Clock, Instant};
-use crate::driver::Drivers;
 use crate::held::Held;
 use crate::owner::OwnerId;
 use crate::waiting::{bounded, sleep_until};
@@ -22,7 +22,7 @@ use crate::watchdog::unpanicked;
 pub(crate) struct Releaser {
     backend: Arc<dyn LockBackend>,
     clock: Clock,
-    drivers: Arc<Drivers>,
+    background: Arc<BackgroundTasks>,
     queue: Mutex<Queue>,
     drained: Notify,
 }
@@ -82,8 +82,8 @@ impl Releaser {
     /// Sweeps under way at once.
     pub(crate) const PARALLEL: usize = 64;
 
-    pub(crate) fn new(backend: Arc<dyn LockBackend>, drivers: Arc<Drivers>) -> Self {
-        Self { clock: backend.clock(), backend, drivers, queue: Mutex::default(), drained: Notify::new() }
+    pub(crate) fn new(backend: Arc<dyn LockBackend>, background: Arc<BackgroundTasks>) -> Self {
+        Self { clock: backend.clock(), backend, background, queue: Mutex::default(), drained: Notify::new() }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -96,7 +96,7 @@ impl Releaser {
         queue.pending.insert(sweep.claim.owner, sweep.claim.clone());
         queue.waiting.push_back(sweep);
         drop(queue);
-        self.drivers.wake_all();
+        self.background.wake_all();
     }
 
     /// Takes the next sweep, to be [`run`](Releaser::run).

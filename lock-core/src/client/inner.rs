@@ -9,8 +9,8 @@ use super::attempt::Attempt;
 use super::options::ClientOptions;
 use super::turns::{Turn, Turns};
 use crate::backend::LockBackend;
+use crate::background::BackgroundTasks;
 use crate::clock::Clock;
-use crate::driver::Drivers;
 use crate::error::{Effect, Error, ErrorKind, Operation, Result};
 use crate::held::Held;
 use crate::key::LockKey;
@@ -28,20 +28,20 @@ pub(crate) struct ClientInner {
     pub(crate) turns: Arc<Turns>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) releaser: Arc<Releaser>,
-    drivers: Arc<Drivers>,
+    background: Arc<BackgroundTasks>,
     shut_down: AtomicBool,
     shutting_down: Notify,
 }
 
 impl ClientInner {
     pub(super) fn new(backend: Arc<dyn LockBackend>, options: ClientOptions) -> Self {
-        let drivers = Arc::new(Drivers::default());
+        let background = Arc::new(BackgroundTasks::default());
         Self {
             clock: backend.clock(),
             turns: Turns::new(options.max_waiters),
-            watchdog: Arc::new(Watchdog::new(Arc::clone(&backend), Arc::clone(&drivers))),
-            releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&drivers))),
-            drivers,
+            watchdog: Arc::new(Watchdog::new(Arc::clone(&backend), Arc::clone(&background))),
+            releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&background))),
+            background,
             backend,
             options,
             shut_down: AtomicBool::new(false),
@@ -54,7 +54,7 @@ impl ClientInner {
         if self.shut_down.load(Ordering::Acquire) {
             return Err(shut_down());
         }
-        self.drivers.ensure(&self.watchdog, &self.releaser)
+        self.background.ensure(&self.watchdog, &self.releaser)
     }
 
     /// Refuses new work from now on, and sends those who wait away.
@@ -81,7 +81,7 @@ impl ClientInner {
 
     /// Makes sure that the background task runs, also after shutdown.
     pub(super) fn drive(&self) -> Result<()> {
-        self.drivers.ensure(&self.watchdog, &self.releaser)
+        self.background.ensure(&self.watchdog, &self.releaser)
     }
 
     /// Names backend, operation and key in an error.
@@ -161,7 +161,7 @@ impl ClientInner {
 
 impl Drop for ClientInner {
     fn drop(&mut self) {
-        self.drivers.close();
+        self.background.close();
     }
 }
 

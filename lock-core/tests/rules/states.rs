@@ -1,6 +1,14 @@
 //! Rule 2: Held, then Jeopardy, then Lost, on time and with the store silent.
 
-use distlock_core::{ErrorKind, LockState, LostReason, Operation};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use distlock_core::{
+    BackendInfo, Claim, Clock, ErrorKind, Health, Lease, LockBackend, LockClient, LockRequest, LockState,
+    LostReason, MemoryBackend, Operation, Release, Renewal, Result, TryLock,
+};
+use tokio::sync::Notify;
 
 use crate::rig::{ms, nine, rig, secs};
 
@@ -70,4 +78,57 @@ async fn a_late_observer_learns_of_an_early_loss_and_release_is_not_loss() {
     assert!(!view.is_valid());
     let never = tokio::time::timeout(secs(60), view.lost()).await;
     assert!(never.is_err(), "a release is no loss");
+}
+
+/// A store that announces losses.
+#[derive(Debug)]
+struct Announcing {
+    info: BackendInfo,
+    store: MemoryBackend,
+    loss: Notify,
+}
+
+#[async_trait]
+impl LockBackend for Announcing {
+    fn info(&self) -> &BackendInfo {
+        &self.info
+    }
+    fn clock(&self) -> Clock {
+        self.store.clock()
+    }
+    async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
+        self.store.try_lock(request).await
+    }
+    async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
+        self.store.renew(lease, ttl).await
+    }
+    async fn unlock(&self, claim: &Claim) -> Result<Release> {
+        self.store.unlock(claim).await
+    }
+    async fn watch_loss(&self, _: &Lease) -> Result<()> {
+        self.loss.notified().await;
+        Ok(())
+    }
+    async fn probe(&self) -> Result<Health> {
+        self.store.probe().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_announced_loss_is_told_at_once_and_a_false_alarm_does_no_harm() {
+    let store = MemoryBackend::new();
+    let mut info = store.info().clone();
+    info.supports = info.supports.loss_push();
+    let backend = Arc::new(Announcing { info, store, loss: Notify::new() });
+    let client = LockClient::new(Arc::clone(&backend) as Arc<dyn LockBackend>);
+    let guard = client.lock_with("k", &nine()).await.unwrap();
+    tokio::time::sleep(ms(10)).await;
+    backend.loss.notify_waiters();
+    tokio::time::sleep(ms(1600)).await;
+    assert!(guard.is_valid(), "a false alarm");
+    backend.store.expire_now(guard.key());
+    let start = tokio::time::Instant::now();
+    backend.loss.notify_waiters();
+    assert_eq!(guard.lost().await, LostReason::Expired);
+    assert!(start.elapsed() <= ms(2), "{:?}", start.elapsed());
 }

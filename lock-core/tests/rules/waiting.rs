@@ -94,7 +94,7 @@ async fn a_wait_for_a_lost_race_goes_on_to_its_deadline() {
     tokio::time::sleep(secs(1)).await;
     guard.unlock().await.unwrap();
     for waiter in waiters {
-        let _guard = waiter.await.unwrap();
+        waiter.await.unwrap();
     }
 }
 
