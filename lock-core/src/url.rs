@@ -131,7 +131,14 @@ impl StoreUrl {
     /// # Errors
     /// [`ErrorKind::InvalidUrl`] for the first option that is left.
     pub fn refuse_unknown(&self, known: &[&str]) -> Result<()> {
-        let Some(name) = self.options.keys().next() else { return Ok(()) };
+        self.refuse_other_than(&[], known)
+    }
+
+    /// Fails if an option is left that is not in `allowed`, and suggests the nearest of `known`.
+    pub(crate) fn refuse_other_than(&self, allowed: &[&str], known: &[&str]) -> Result<()> {
+        let Some(name) = self.options.keys().find(|name| !allowed.contains(&name.as_str())) else {
+            return Ok(());
+        };
         let advice = match nearest(name, known.iter().copied()) {
             Some(near) => format!("; did you mean `{near}`?"),
             None if known.is_empty() => "; it takes none".to_owned(),

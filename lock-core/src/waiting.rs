@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::backend::LockBackend;
 use crate::backoff::{Backoff, jittered};
 use crate::clock::{Clock, Deadline, Instant};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Effect, Error, ErrorKind, Operation, Result};
 use crate::lease::Lease;
 use crate::outcome::{Busy, TryLock};
 use crate::request::LockRequest;
@@ -51,6 +51,7 @@ pub(crate) struct Wait<'a, B: ?Sized> {
     last_busy: Option<Busy>,
     trouble: Backoff,
     trouble_since: Option<Instant>,
+    had_trouble: bool,
 }
 
 impl<'a, B> Wait<'a, B>
@@ -68,6 +69,7 @@ where
             last_busy: None,
             trouble: Backoff::new(Duration::from_millis(20), op_timeout.max(Duration::from_millis(20))),
             trouble_since: None,
+            had_trouble: false,
         }
     }
 
@@ -77,25 +79,33 @@ where
         self
     }
 
-    /// Runs the loop; `on_busy` sees every busy answer.
-    pub(crate) async fn run(mut self, mut on_busy: impl FnMut(&Busy)) -> Result<Lease> {
+    /// Runs the loop; `observe` sees every answer but the grant.
+    pub(crate) async fn run(&mut self, mut observe: impl FnMut(Result<&Busy, &Error>)) -> Result<Lease> {
         loop {
             match attempt(self.backend, self.request, self.op_timeout).await {
                 Ok(TryLock::Acquired(lease)) => return Ok(lease),
                 Ok(TryLock::Busy(busy)) => {
                     self.trouble.reset();
                     self.trouble_since = None;
-                    on_busy(&busy);
+                    observe(Ok(&busy));
                     if self.deadline.is_past(&self.clock) {
                         return Err(self.wait_timeout(Some(busy)));
                     }
                     self.wait_for_release(&busy).await;
                     self.last_busy = Some(busy);
                 }
-                Err(error) if error.is_retryable() => self.ride_out(error).await?,
+                Err(error) if error.is_retryable() => {
+                    observe(Err(&error));
+                    self.ride_out(error).await?;
+                }
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Whether some attempt was not answered, so that it may still land.
+    pub(crate) const fn had_trouble(&self) -> bool {
+        self.had_trouble
     }
 
     async fn wait_for_release(&self, busy: &Busy) {
@@ -123,6 +133,7 @@ where
 
     /// Pauses after a store error, or returns it when the deadline is over or it lasted for a ttl.
     async fn ride_out(&mut self, error: Error) -> Result<()> {
+        self.had_trouble |= error.effect() == Effect::Unknown;
         let now = self.clock.now();
         let since = *self.trouble_since.get_or_insert(now);
         if now.since(since) >= self.request.ttl || self.deadline.is_past(&self.clock) {
@@ -159,7 +170,7 @@ where
                     lease.ttl
                 ),
             )
-            .with_effect(crate::error::Effect::Unknown),
+            .with_effect(Effect::Unknown),
         ));
     }
     Ok(outcome)

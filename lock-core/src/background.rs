@@ -1,0 +1,153 @@
+//! The client's background task: one in each runtime that uses the client.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::Notify;
+
+use crate::clock::{Clock, Instant};
+use crate::error::{Error, ErrorKind, Result};
+use crate::releaser::Releaser;
+use crate::watchdog::Watchdog;
+
+/// The running background tasks of a client. Normally one; a client that is used from a second
+/// runtime gets one there as well, since either runtime may stop being driven.
+#[derive(Debug, Default)]
+pub(crate) struct BackgroundTasks {
+    running: Mutex<Vec<Arc<BackgroundTask>>>,
+    closed: AtomicBool,
+}
+
+/// One background task, as others see it.
+#[derive(Debug)]
+pub(crate) struct BackgroundTask {
+    runtime: Id,
+    wake: Notify,
+    /// When it will look again by itself; written under the schedule's lock.
+    planned: AtomicU64,
+    idle: AtomicBool,
+}
+
+impl BackgroundTasks {
+    /// Starts the background task in the present runtime unless it runs there already.
+    pub(crate) fn ensure(self: &Arc<Self>, watchdog: &Arc<Watchdog>, releaser: &Arc<Releaser>) -> Result<()> {
+        let runtime = Handle::try_current().map_err(|_| {
+            Error::new(
+                ErrorKind::Misconfigured,
+                "no tokio runtime is running here; call this from within one",
+            )
+        })?;
+        let mut running = self.running();
+        if running.iter().any(|task| task.runtime == runtime.id()) {
+            return Ok(());
+        }
+        let task = Arc::new(BackgroundTask {
+            runtime: runtime.id(),
+            wake: Notify::new(),
+            planned: AtomicU64::new(0),
+            idle: AtomicBool::new(false),
+        });
+        running.push(Arc::clone(&task));
+        drop(running);
+        let leave = Leave { tasks: Arc::clone(self), task };
+        runtime.spawn(drive(leave, Arc::clone(watchdog), Arc::clone(releaser)));
+        Ok(())
+    }
+
+    /// Wakes every task that would look only after `due`.
+    pub(crate) fn wake_before(&self, due: Instant) {
+        for task in self.running().iter() {
+            if due.as_nanos() < task.planned.load(Ordering::Acquire) {
+                task.wake.notify_one();
+            }
+        }
+    }
+
+    /// Wakes every task.
+    pub(crate) fn wake_all(&self) {
+        for task in self.running().iter() {
+            task.wake.notify_one();
+        }
+    }
+
+    /// Lets the tasks end when nothing is left to do.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    fn running(&self) -> MutexGuard<'_, Vec<Arc<BackgroundTask>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BackgroundTask {
+    /// Plans the next look: when something is due, and meanwhile as often as the clock wants checking.
+    ///
+    /// When nothing is under watch the task looks once more before it sleeps for good: a program that
+    /// takes one lock after another would otherwise wake it each time.
+    pub(crate) fn plan(&self, due: Option<Instant>, now: Instant, check_every: Duration) {
+        let was_idle = self.idle.swap(due.is_none(), Ordering::AcqRel);
+        let check = now.plus(check_every);
+        let planned = match due {
+            Some(due) => due.min(check),
+            None if was_idle => Instant::FAR,
+            None => check,
+        };
+        self.planned.store(planned.as_nanos(), Ordering::Release);
+    }
+
+    async fn rest(&self, clock: &Clock) {
+        let planned = Instant::from_nanos(self.planned.load(Ordering::Acquire));
+        if planned == Instant::FAR {
+            return self.wake.notified().await;
+        }
+        tokio::select! {
+            () = self.wake.notified() => {}
+            () = tokio::time::sleep(planned.since(clock.now())) => {}
+        }
+    }
+}
+
+/// Strikes the task off the list when it ends, also when its runtime is shut down.
+struct Leave {
+    tasks: Arc<BackgroundTasks>,
+    task: Arc<BackgroundTask>,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.tasks.running().retain(|task| !Arc::ptr_eq(task, &self.task));
+    }
+}
+
+async fn drive(leave: Leave, watchdog: Arc<Watchdog>, releaser: Arc<Releaser>) {
+    let task = Arc::clone(&leave.task);
+    let clock = releaser.clock();
+    let mut renewals = FuturesUnordered::new();
+    let mut sweeps = FuturesUnordered::new();
+    let mut listening = FuturesUnordered::new();
+    loop {
+        renewals.extend(watchdog.tick(&task).into_iter().map(|batch| watchdog.renew(batch)));
+        while sweeps.len() < Releaser::PARALLEL
+            && let Some(sweep) = releaser.next()
+        {
+            sweeps.push(releaser.run(sweep));
+        }
+        listening.extend(watchdog.newly_held().into_iter().map(|held| watchdog.listen(held)));
+        let closed = leave.tasks.closed.load(Ordering::Acquire);
+        if closed && renewals.is_empty() && sweeps.is_empty() && watchdog.is_empty() {
+            return;
+        }
+        tokio::select! {
+            Some(()) = renewals.next(), if !renewals.is_empty() => {}
+            Some(()) = sweeps.next(), if !sweeps.is_empty() => {}
+            Some(()) = listening.next(), if !listening.is_empty() => {}
+            () = task.rest(&clock) => {}
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What all clones of a client, and its guards, share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+use super::attempt::Attempt;
+use super::options::ClientOptions;
+use super::turns::{Turn, Turns};
+use crate::backend::LockBackend;
+use crate::background::BackgroundTasks;
+use crate::clock::Clock;
+use crate::error::{Effect, Error, ErrorKind, Operation, Result};
+use crate::held::Held;
+use crate::key::LockKey;
+use crate::outcome::{LostReason, Release, TryLock};
+use crate::releaser::{Releaser, Sweep};
+use crate::request::LockRequest;
+use crate::waiting::bounded;
+use crate::watchdog::Watchdog;
+
+#[derive(Debug)]
+pub(crate) struct ClientInner {
+    pub(crate) backend: Arc<dyn LockBackend>,
+    pub(crate) clock: Clock,
+    pub(crate) options: ClientOptions,
+    pub(crate) turns: Arc<Turns>,
+    pub(crate) watchdog: Arc<Watchdog>,
+    pub(crate) releaser: Arc<Releaser>,
+    background: Arc<BackgroundTasks>,
+    shut_down: AtomicBool,
+    shutting_down: Notify,
+}
+
+impl ClientInner {
+    pub(super) fn new(backend: Arc<dyn LockBackend>, options: ClientOptions) -> Self {
+        let background = Arc::new(BackgroundTasks::default());
+        Self {
+            clock: backend.clock(),
+            turns: Turns::new(options.max_waiters),
+            watchdog: Arc::new(Watchdog::new(Arc::clone(&backend), Arc::clone(&background))),
+            releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&background))),
+            background,
+            backend,
+            options,
+            shut_down: AtomicBool::new(false),
+            shutting_down: Notify::new(),
+        }
+    }
+
+    /// Fails after shutdown, and makes sure that the background task runs.
+    pub(super) fn ready(&self) -> Result<()> {
+        if self.shut_down.load(Ordering::Acquire) {
+            return Err(shut_down());
+        }
+        self.background.ensure(&self.watchdog, &self.releaser)
+    }
+
+    /// Refuses new work from now on, and sends those who wait away.
+    pub(super) fn refuse_work(&self) {
+        self.shut_down.store(true, Ordering::Release);
+        self.turns.close();
+        self.shutting_down.notify_waiters();
+    }
+
+    /// Runs `work` until the client is shut down.
+    pub(super) async fn unless_shut_down<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let shutting_down = self.shutting_down.notified();
+        tokio::pin!(shutting_down);
+        shutting_down.as_mut().enable();
+        if self.shut_down.load(Ordering::Acquire) {
+            return Err(shut_down());
+        }
+        tokio::select! {
+            biased;
+            () = shutting_down => Err(shut_down()),
+            done = work => done,
+        }
+    }
+
+    /// Makes sure that the background task runs, also after shutdown.
+    pub(super) fn drive(&self) -> Result<()> {
+        self.background.ensure(&self.watchdog, &self.releaser)
+    }
+
+    /// Names backend, operation and key in an error.
+    pub(crate) fn context(&self, error: Error, operation: Operation, key: &LockKey) -> Error {
+        error.on_backend(self.backend.info().name).in_operation(operation).for_key(key)
+    }
+
+    /// Gives a held lock back, or passes it on to the next contender of this client.
+    ///
+    /// # Cancel safety
+    /// When dropped, the background task goes on.
+    pub(crate) async fn release(&self, held: &Arc<Held>) -> Result<Release> {
+        let turn = held.take_turn();
+        if self.backend.info().supports.hand_over
+            && let Some(next) = turn.as_ref().and_then(Turn::successor)
+        {
+            return self.hand_over(held, turn, next).await;
+        }
+        self.unlock(held, turn).await
+    }
+
+    async fn unlock(&self, held: &Arc<Held>, turn: Option<Turn>) -> Result<Release> {
+        let mut pending = Pending { client: self, sweep: Some(Sweep::of(held, turn)) };
+        let limit = held.timing().op_timeout;
+        let claim = &held.lease().claim;
+        let mut answer = bounded(limit, self.backend.unlock(claim)).await;
+        if let Err(error) = &answer
+            && error.is_retryable()
+        {
+            let landed = error.effect() == Effect::Unknown;
+            answer = bounded(limit, self.backend.unlock(claim)).await.map(|release| match release {
+                // The first request did it, and only its answer was lost.
+                Release::NotHeld(LostReason::Expired) if landed && self.clock.now() < held.valid_until() => {
+                    Release::Released
+                }
+                release => release,
+            });
+        }
+        if answer.is_ok() {
+            // The turn goes on now; a claim in doubt is swept once more later.
+            let swept = pending.sweep.take();
+            if held.doubtful() {
+                drop(swept);
+                self.releaser.push(Sweep::of(held, None).acknowledged());
+            }
+        }
+        answer.map_err(|error| self.context(error, Operation::Unlock, &claim.key))
+    }
+
+    async fn hand_over(&self, held: &Arc<Held>, turn: Option<Turn>, next: LockRequest) -> Result<Release> {
+        let limit = held.timing().op_timeout;
+        // Declared in this order so that in doubt the old claim is swept before the new one.
+        let new = Attempt::new(self, next.claim.clone(), next.ttl, limit, turn);
+        let mut old = Pending { client: self, sweep: Some(Sweep::of(held, None)) };
+        let answer = bounded(limit, self.backend.hand_over(&held.lease_now(), &next)).await;
+        match answer.map_err(|error| self.context(error, Operation::HandOver, &next.claim.key))? {
+            TryLock::Acquired(lease) => {
+                old.sweep = held.doubtful().then(|| Sweep::of(held, None).acknowledged());
+                let mut new = new;
+                if let Some(turn) = new.turn.take() {
+                    match turn.pass_granted(next.claim.owner, lease) {
+                        Ok(()) => drop(new.disarm()),
+                        // It left meanwhile: its grant is withdrawn, then the turn goes on.
+                        Err(turn) => new.turn = Some(turn),
+                    }
+                }
+                Ok(Release::Released)
+            }
+            TryLock::Busy(_) => {
+                old.sweep = None;
+                let turn = new.disarm();
+                self.unlock(held, turn).await
+            }
+        }
+    }
+}
+
+impl Drop for ClientInner {
+    fn drop(&mut self) {
+        self.background.close();
+    }
+}
+
+pub(super) fn shut_down() -> Error {
+    Error::new(ErrorKind::Shutdown, "the client was shut down; make a new one")
+}
+
+/// Hands a release to the background task when dropped before it was acknowledged.
+struct Pending<'a> {
+    client: &'a ClientInner,
+    sweep: Option<Sweep>,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if let Some(sweep) = self.sweep.take() {
+            self.client.releaser.push(sweep);
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! The user's side: taking locks and keeping them.
+
+mod attempt;
+mod inner;
+mod options;
+mod turns;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use self::inner::ClientInner;
+pub use self::options::ClientOptions;
+pub(crate) use self::turns::Turn;
+
+use self::attempt::Attempt;
+use self::turns::{Called, Place, Queued};
+use crate::admin::LockAdmin;
+use crate::backend::LockBackend;
+use crate::claim::Claim;
+use crate::clock::{Clock, Deadline};
+use crate::error::{Effect, Error, ErrorKind, Operation, Result};
+use crate::guarantees::{BackendInfo, Guarantees};
+use crate::guard::{GuardView, LockGuard};
+use crate::health::Health;
+use crate::held::Held;
+use crate::key::{IntoKey, LockKey};
+use crate::layers;
+use crate::lease::Lease;
+use crate::options::{LockOptions, Queueing, Timing, WaitPolicy};
+use crate::outcome::{Busy, Holder, LostReason, Renewal, TryLock};
+use crate::releaser::Sweep;
+use crate::request::LockRequest;
+use crate::waiting::{Wait, attempt, bounded, sleep_until, wait_timeout};
+
+/// Takes and keeps locks on any [`LockBackend`]: waits, renews, notices loss, and cleans up.
+///
+/// Cheap to clone; clones share everything. The last clone or guard to go ends the background task
+/// when its work is done.
+#[derive(Clone, Debug)]
+pub struct LockClient {
+    inner: Arc<ClientInner>,
+}
+
+/// What a shutdown could not release in time; it blocks others until its ttl is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unreleased {
+    /// The claims whose release the store did not acknowledge.
+    pub claims: Vec<Claim>,
+}
+
+impl Unreleased {
+    /// Whether everything was released.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+    }
+}
+
+/// One checked call: what to ask for, and the times that follow from its options.
+struct Job {
+    request: LockRequest,
+    timing: Timing,
+}
+
+impl LockClient {
+    /// A client with default options.
+    #[must_use]
+    pub fn new(backend: Arc<dyn LockBackend>) -> Self {
+        Self::build(backend, ClientOptions::default())
+    }
+
+    /// A client with these options.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidOptions`] if the default lock options contradict each other or the store's limits.
+    pub fn with_options(backend: Arc<dyn LockBackend>, options: ClientOptions) -> Result<Self> {
+        options.defaults.timing(&backend.info().guarantees)?;
+        Ok(Self::build(backend, options))
+    }
+
+    fn build(backend: Arc<dyn LockBackend>, options: ClientOptions) -> Self {
+        let backend = layers::standard(backend, options.namespace.as_ref());
+        Self { inner: Arc::new(ClientInner::new(backend, options)) }
+    }
+
+    /// Tries once; `None` if somebody else holds the lock or waits for it. Uses the client's default options.
+    ///
+    /// # Errors
+    /// As [`LockClient::try_lock_with`].
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point: what it left in the store is withdrawn in the background.
+    pub async fn try_lock(&self, key: impl IntoKey) -> Result<Option<LockGuard>> {
+        self.try_lock_with(key, &self.inner.options.defaults).await
+    }
+
+    /// Tries once with these options, whose wait policy is ignored; `None` if somebody else holds
+    /// the lock or waits for it, in this process or elsewhere.
+    ///
+    /// # Errors
+    /// `InvalidKey` and `InvalidOptions` before any I/O; the store's errors; `TooSlow` if the grant
+    /// came too late to be of use.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point: what it left in the store is withdrawn in the background.
+    pub async fn try_lock_with(&self, key: impl IntoKey, options: &LockOptions) -> Result<Option<LockGuard>> {
+        let job = self.job(key.into_key()?, options, false)?;
+        Ok(self.try_once(job).await?.ok())
+    }
+
+    /// Takes the lock, waiting for it as long as the client's default options say, which is for ever.
+    ///
+    /// # Errors
+    /// As [`LockClient::lock_with`].
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point: what it left in the store is withdrawn in the background.
+    pub async fn lock(&self, key: impl IntoKey) -> Result<LockGuard> {
+        self.lock_with(key, &self.inner.options.defaults).await
+    }
+
+    /// Takes the lock, waiting for it as the options say.
+    ///
+    /// # Errors
+    /// `InvalidKey` and `InvalidOptions` before any I/O; `WaitTimeout`, with what is known of the
+    /// holder in [`Error::busy`], if it stayed busy; `Overloaded` if too many callers wait; the
+    /// store's errors, once they lasted for a ttl or can't be cured by trying again.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point: what it left in the store is withdrawn in the background.
+    pub async fn lock_with(&self, key: impl IntoKey, options: &LockOptions) -> Result<LockGuard> {
+        let (queue, patience) = match options.wait {
+            WaitPolicy::No => (false, Some(Duration::ZERO)),
+            WaitPolicy::UpTo(patience) => (!patience.is_zero(), Some(patience)),
+            WaitPolicy::Forever => (true, None),
+        };
+        let job = self.job(key.into_key()?, options, queue)?;
+        if !queue {
+            let request = job.request.clone();
+            return self.try_once(job).await?.map_err(|busy| self.timed_out(&request, Some(busy)));
+        }
+        let deadline =
+            patience.map_or(Deadline::NEVER, |patience| Deadline::after(&self.inner.clock, patience));
+        if options.queue == Queueing::Strict {
+            return self.contend(job, None, deadline).await;
+        }
+        match self.inner.turns.queue(&job.request).map_err(|e| self.context(e, Operation::Lock, &job))? {
+            Queued::Now(turn) => self.contend(job, Some(turn), deadline).await,
+            Queued::Later(place) => self.stand_in_line(job, place, deadline).await,
+        }
+    }
+
+    /// Takes the lock, runs `body`, and gives the lock back. `body` is dropped when the lock is lost.
+    ///
+    /// # Errors
+    /// As [`LockClient::with_lock_with`].
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `body` and releases the lock in the background.
+    pub async fn with_lock<T, F, Fut>(&self, key: impl IntoKey, body: F) -> Result<T>
+    where
+        F: FnOnce(GuardView) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        self.with_lock_with(key, &self.inner.options.defaults, body).await
+    }
+
+    /// Takes the lock with these options, runs `body`, and gives the lock back. `body` is dropped
+    /// when the lock is lost, and never started without it.
+    ///
+    /// # Errors
+    /// As [`LockClient::lock_with`]; [`ErrorKind::Lost`] if the lock was lost before `body` was done.
+    /// `body`'s own result is returned as it is: trouble in giving the lock back never hides it, and
+    /// is left to the background task.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `body` and releases the lock in the background.
+    pub async fn with_lock_with<T, F, Fut>(
+        &self,
+        key: impl IntoKey,
+        options: &LockOptions,
+        body: F,
+    ) -> Result<T>
+    where
+        F: FnOnce(GuardView) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let guard = self.lock_with(key, options).await?;
+        let done = guard.run(body(guard.view())).await?;
+        // An unacknowledged release goes on in the background; `body`'s result matters more.
+        let _ = guard.unlock().await;
+        Ok(done)
+    }
+
+    /// Turns a lease that another guard or process gave away into a guard, renewing it first.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Lost`] if it is not held any more; [`ErrorKind::Unsupported`] if the store ties
+    /// leases to their client; the store's errors, after which the lease may still be adopted.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point: the lease stays, prolonged or not, until it runs out.
+    pub async fn adopt(&self, lease: Lease) -> Result<LockGuard> {
+        let info = self.inner.backend.info();
+        let fail = |error: Error| self.inner.context(error, Operation::Adopt, &lease.claim.key);
+        if !info.supports.adopt {
+            return Err(fail(Error::new(
+                ErrorKind::Unsupported,
+                "this store ties a lease to the client that took it",
+            )));
+        }
+        let timing = LockOptions { ttl: lease.ttl, ..self.inner.options.defaults.clone() }
+            .timing(&info.guarantees)
+            .map_err(fail)?;
+        self.inner.ready()?;
+        let renewal = bounded(timing.op_timeout, self.inner.backend.renew(&lease, timing.ttl)).await;
+        match renewal.map_err(fail)? {
+            Renewal::Renewed { valid_until } => {
+                let turn = self.inner.turns.try_take(&lease.claim.key);
+                Ok(self.guard(Lease { valid_until, ttl: timing.ttl, ..lease }, timing, turn, false))
+            }
+            Renewal::Lost(reason) => {
+                Err(fail(Error::new(ErrorKind::Lost, format!("the lease is lost: {reason}"))))
+            }
+        }
+    }
+
+    /// Checks once, at start, that the store promises at least what the program relies on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`], naming each missing promise.
+    pub fn require(&self, wanted: &Guarantees) -> Result<()> {
+        let info = self.inner.backend.info();
+        info.guarantees.require(wanted).map_err(|error| error.on_backend(info.name))
+    }
+
+    /// What the store promises and can do.
+    #[must_use]
+    pub fn info(&self) -> &BackendInfo {
+        self.inner.backend.info()
+    }
+
+    /// The clock of every `valid_until`.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.inner.clock.clone()
+    }
+
+    /// The backend, with the client's layers around it.
+    #[must_use]
+    pub fn backend(&self) -> &Arc<dyn LockBackend> {
+        &self.inner.backend
+    }
+
+    /// The client's options.
+    #[must_use]
+    pub fn options(&self) -> &ClientOptions {
+        &self.inner.options
+    }
+
+    /// The operators' side: inspecting, listing, forced release.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if the backend has none.
+    pub fn admin(&self) -> Result<&dyn LockAdmin> {
+        self.inner.backend.admin().ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "this store can't be inspected").on_backend(self.info().name)
+        })
+    }
+
+    /// Asks the store how it is, within 5 s.
+    ///
+    /// # Errors
+    /// The store's errors.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub async fn probe(&self) -> Result<Health> {
+        bounded(Duration::from_secs(5), self.inner.backend.probe())
+            .await
+            .map_err(|error| error.on_backend(self.info().name).in_operation(Operation::Probe))
+    }
+
+    /// Ends the client: refuses new work, releases every lock it holds and every claim it left, and
+    /// closes the backend. Returns after `limit` at the latest, with what was not released by then.
+    ///
+    /// Guards that still live are told first that their lock is lost ([`LostReason::Shutdown`]), but
+    /// nothing waits for the code under them: stop that before.
+    ///
+    /// # Cancel safety
+    /// When dropped, releases go on in the background, and the backend stays open.
+    pub async fn shutdown(&self, limit: Duration) -> Unreleased {
+        let inner = &self.inner;
+        inner.refuse_work();
+        for held in inner.watchdog.forget_all() {
+            let turn = held.take_turn();
+            if held.state().is_valid() {
+                held.lose(LostReason::Shutdown);
+                inner.releaser.push(Sweep::of(&held, turn));
+            }
+        }
+        let until = inner.clock.now().plus(limit);
+        if inner.drive().is_ok() {
+            tokio::select! {
+                () = inner.releaser.drained() => {}
+                () = sleep_until(&inner.clock, until) => {}
+            }
+        }
+        let left = until.since(inner.clock.now()).max(Duration::from_millis(100));
+        let _ = bounded(left, inner.backend.close()).await;
+        Unreleased { claims: inner.releaser.pending() }
+    }
+
+    fn job(&self, key: LockKey, options: &LockOptions, queue: bool) -> Result<Job> {
+        self.inner.ready()?;
+        let info = self.inner.backend.info();
+        let named = |error: Error| self.inner.context(error, Operation::Lock, &key);
+        let timing = options.timing(&info.guarantees).map_err(named)?;
+        if options.queue == Queueing::Strict && !info.supports.queue {
+            return Err(named(Error::new(
+                ErrorKind::Unsupported,
+                "this store keeps no queue, so it can't serve all processes strictly in order; use `Queueing::Auto`",
+            )));
+        }
+        let request = LockRequest::new(Claim::mint(key), timing.ttl)
+            .queue(queue && info.supports.queue && options.queue != Queueing::Never)
+            .metadata(options.metadata.as_ref().unwrap_or(&self.inner.options.metadata).clone())
+            .margin(options.margin);
+        Ok(Job { request, timing })
+    }
+
+    /// One plain try, which passes nobody who waits.
+    async fn try_once(&self, job: Job) -> Result<Result<LockGuard, Busy>> {
+        let Job { request, timing } = job;
+        let key = &request.claim.key;
+        if let Some(busy) = self.inner.turns.awaited(key) {
+            return Ok(Err(busy));
+        }
+        let armed = Attempt::new(&self.inner, request.claim.clone(), timing.ttl, timing.op_timeout, None);
+        match attempt(&*self.inner.backend, &request, timing.op_timeout).await {
+            Ok(TryLock::Acquired(lease)) => {
+                drop(armed.disarm());
+                let turn = self.inner.turns.try_take(key);
+                Ok(Ok(self.guard(lease, timing, turn, false)))
+            }
+            Ok(TryLock::Busy(busy)) => {
+                drop(armed.disarm());
+                Ok(Err(busy))
+            }
+            Err(error) => {
+                if error.effect() == Effect::None {
+                    drop(armed.disarm());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for this client's turn, which the holder before may pass on together with the lock.
+    async fn stand_in_line(&self, mut job: Job, mut place: Place, deadline: Deadline) -> Result<LockGuard> {
+        let called = tokio::select! {
+            biased;
+            called = place.wait() => called?,
+            () = sleep_until(&self.inner.clock, deadline.instant()) => {
+                let busy = self.inner.turns.obstacle(&job.request.claim.key)?;
+                return Err(self.timed_out(&job.request, busy));
+            }
+        };
+        match called {
+            Called::Granted(turn, lease) => Ok(self.guard(lease, job.timing, Some(turn), false)),
+            Called::Contend(turn) => {
+                // A hand-over that failed may still be sweeping the first claim.
+                job.request.claim = Claim::mint(job.request.claim.key);
+                self.contend(job, Some(turn), deadline).await
+            }
+        }
+    }
+
+    /// Contends for the lock in the store.
+    async fn contend(&self, job: Job, turn: Option<Turn>, deadline: Deadline) -> Result<LockGuard> {
+        let Job { request, timing } = job;
+        let armed = Attempt::new(&self.inner, request.claim.clone(), timing.ttl, timing.op_timeout, turn);
+        let backend = &*self.inner.backend;
+        if backend.info().supports.native_wait {
+            let lease = self.inner.unless_shut_down(backend.lock(&request, deadline)).await?;
+            let turn = armed.disarm();
+            return Ok(self.guard(lease, timing, turn, false));
+        }
+        let mut wait = Wait::new(backend, &request, deadline).op_timeout(timing.op_timeout);
+        let note = |answer: Result<&Busy, &Error>| {
+            if let Some(turn) = &armed.turn {
+                turn.note(answer);
+            }
+        };
+        let lease = self.inner.unless_shut_down(wait.run(note)).await?;
+        let doubtful = wait.had_trouble();
+        let turn = armed.disarm();
+        Ok(self.guard(lease, timing, turn, doubtful))
+    }
+
+    fn guard(&self, lease: Lease, timing: Timing, turn: Option<Turn>, doubtful: bool) -> LockGuard {
+        if let Some(turn) = &turn {
+            turn.note_granted(|| {
+                let holder = Holder::new(lease.claim.owner, lease.token);
+                Busy::by(holder.metadata(self.inner.options.metadata.clone()), lease.ttl)
+            });
+        }
+        let held = Arc::new(Held::new(lease, timing, self.inner.clock.clone(), turn, doubtful));
+        LockGuard::new(held, Arc::clone(&self.inner))
+    }
+
+    fn timed_out(&self, request: &LockRequest, busy: Option<Busy>) -> Error {
+        wait_timeout(request, busy).on_backend(self.info().name)
+    }
+
+    fn context(&self, error: Error, operation: Operation, job: &Job) -> Error {
+        self.inner.context(error, operation, &job.request.claim.key)
+    }
+}

@@ -1,0 +1,348 @@
+//! The line in which contenders of one client stand for one key, so that only its head asks the store.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::LockKey;
+use crate::lease::Lease;
+use crate::outcome::Busy;
+use crate::owner::OwnerId;
+use crate::request::LockRequest;
+
+/// All lines of one client. A key has a line as long as somebody holds its turn.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    lines: Mutex<Lines>,
+    most_waiters: usize,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    by_key: HashMap<LockKey, Line>,
+    waiters: usize,
+    next_ticket: u64,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    waiting: BTreeMap<u64, Waiter>,
+    /// Whether whoever has the turn holds the lock, rather than contending for it.
+    granted: bool,
+    last_busy: Option<Busy>,
+    last_trouble: Option<Error>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    /// What it would hold if the lock were handed over to it.
+    request: LockRequest,
+    call: oneshot::Sender<Called>,
+}
+
+/// How a waiter's time comes.
+#[derive(Debug)]
+pub(crate) enum Called {
+    /// It is its turn to contend.
+    Contend(Turn),
+    /// The holder before it handed the lock over.
+    Granted(Turn, Lease),
+}
+
+/// The right to contend for a key on behalf of this client. Dropping it passes it on.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    turns: Arc<Turns>,
+    key: Option<LockKey>,
+    /// How often in a row the lock was handed over inside this client.
+    handed_over: u32,
+}
+
+/// A place in line.
+#[derive(Debug)]
+pub(crate) struct Place {
+    turns: Arc<Turns>,
+    key: LockKey,
+    ticket: u64,
+    called: oneshot::Receiver<Called>,
+}
+
+/// What asking for a turn gives.
+#[derive(Debug)]
+pub(crate) enum Queued {
+    Now(Turn),
+    Later(Place),
+}
+
+impl Turns {
+    pub(crate) fn new(most_waiters: usize) -> Arc<Self> {
+        Arc::new(Self { lines: Mutex::default(), most_waiters })
+    }
+
+    /// Takes the turn if nobody has it.
+    pub(crate) fn try_take(self: &Arc<Self>, key: &LockKey) -> Option<Turn> {
+        let mut lines = self.lines();
+        if lines.by_key.contains_key(key) {
+            return None;
+        }
+        lines.by_key.insert(key.clone(), Line::default());
+        Some(self.turn(key))
+    }
+
+    /// Takes the turn, or a place in line for it.
+    pub(crate) fn queue(self: &Arc<Self>, request: &LockRequest) -> Result<Queued> {
+        let key = &request.claim.key;
+        let mut lines = self.lines();
+        let Lines { by_key, waiters, next_ticket } = &mut *lines;
+        let Some(line) = by_key.get_mut(key) else {
+            by_key.insert(key.clone(), Line::default());
+            return Ok(Queued::Now(self.turn(key)));
+        };
+        if *waiters >= self.most_waiters {
+            return Err(Error::new(
+                ErrorKind::Overloaded,
+                format!(
+                    "{waiters} callers wait for locks of this client already, which is its limit; raise `max_waiters` or wait for fewer locks at once"
+                ),
+            ));
+        }
+        *waiters += 1;
+        *next_ticket += 1;
+        let (call, called) = oneshot::channel();
+        line.waiting.insert(*next_ticket, Waiter { request: request.clone(), call });
+        Ok(Queued::Later(Place { turns: Arc::clone(self), key: key.clone(), ticket: *next_ticket, called }))
+    }
+
+    /// What is known of the holder, if somebody of this client waits for the key: then a plain try
+    /// must not pass.
+    pub(crate) fn awaited(&self, key: &LockKey) -> Option<Busy> {
+        let lines = self.lines();
+        let line = lines.by_key.get(key)?;
+        (!line.granted || !line.waiting.is_empty()).then(|| line.last_busy.clone().unwrap_or_default())
+    }
+
+    /// Why a place in the line did not lead to the lock: what was last seen of its holder, or the
+    /// trouble that the head of the line has with the store.
+    pub(crate) fn obstacle(&self, key: &LockKey) -> Result<Option<Busy>> {
+        let lines = self.lines();
+        let Some(line) = lines.by_key.get(key) else { return Ok(None) };
+        line.last_trouble.clone().map_or_else(|| Ok(line.last_busy.clone()), Err)
+    }
+
+    /// Sends everybody in line away.
+    pub(crate) fn close(&self) {
+        let mut lines = self.lines();
+        let waiting: Vec<_> =
+            lines.by_key.values_mut().map(|line| std::mem::take(&mut line.waiting)).collect();
+        lines.waiters = 0;
+        drop(lines);
+        drop(waiting);
+    }
+
+    /// Number of keys with a line.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.lines().by_key.len()
+    }
+
+    fn turn(self: &Arc<Self>, key: &LockKey) -> Turn {
+        Turn { turns: Arc::clone(self), key: Some(key.clone()), handed_over: 0 }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(&self, key: Option<&LockKey>, change: impl FnOnce(&mut Line)) {
+        let mut lines = self.lines();
+        if let Some(line) = key.and_then(|key| lines.by_key.get_mut(key)) {
+            change(line);
+        }
+    }
+}
+
+impl Turn {
+    /// Notes what the store answered, for those behind.
+    pub(crate) fn note(&self, answer: Result<&Busy, &Error>) {
+        self.turns.update(self.key.as_ref(), |line| match answer {
+            Ok(busy) => {
+                line.last_busy = Some(busy.clone());
+                line.last_trouble = None;
+            }
+            Err(error) => line.last_trouble = Some(error.clone()),
+        });
+    }
+
+    /// Notes that whoever has this turn holds the lock now.
+    pub(crate) fn note_granted(&self, busy: impl FnOnce() -> Busy) {
+        self.turns.update(self.key.as_ref(), |line| {
+            line.granted = true;
+            line.last_trouble = None;
+            line.last_busy = Some(busy());
+        });
+    }
+}
+
+impl Turn {
+    /// The first waiter's request, if the lock may be handed over to it: only so often in a row, so
+    /// that other processes get their turn.
+    pub(crate) fn successor(&self) -> Option<LockRequest> {
+        const MOST_IN_A_ROW: u32 = 16;
+        if self.handed_over >= MOST_IN_A_ROW {
+            return None;
+        }
+        let lines = self.turns.lines();
+        let (_, waiter) = lines.by_key.get(self.key.as_ref()?)?.waiting.first_key_value()?;
+        Some(waiter.request.clone())
+    }
+
+    /// Passes the turn on together with the lock, to the waiter whose request was handed over to.
+    /// Gives the turn back if that one has left.
+    pub(crate) fn pass_granted(mut self, owner: OwnerId, lease: Lease) -> Result<(), Self> {
+        let Some(key) = self.key.clone() else { return Err(self) };
+        let mut lines = self.turns.lines();
+        let Lines { by_key, waiters, .. } = &mut *lines;
+        let Some(line) = by_key.get_mut(&key) else {
+            drop(lines);
+            return Err(self);
+        };
+        let first = line.waiting.first_entry().filter(|entry| entry.get().request.claim.owner == owner);
+        let Some(waiter) = first.map(|entry| entry.remove()) else {
+            drop(lines);
+            return Err(self);
+        };
+        *waiters -= 1;
+        drop(lines);
+        let mut next = self.turns.turn(&key);
+        next.handed_over = self.handed_over + 1;
+        match waiter.call.send(Called::Granted(next, lease)) {
+            Ok(()) => {
+                self.key = None;
+                Ok(())
+            }
+            Err(Called::Granted(mut turn, _) | Called::Contend(mut turn)) => {
+                turn.key = None;
+                Err(self)
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        let mut lines = self.turns.lines();
+        let Lines { by_key, waiters, .. } = &mut *lines;
+        let Some(line) = by_key.get_mut(&key) else { return };
+        line.granted = false;
+        while let Some((_, waiter)) = line.waiting.pop_first() {
+            *waiters -= 1;
+            match waiter.call.send(Called::Contend(self.turns.turn(&key))) {
+                Ok(()) => return,
+                // Its caller gave up at this very moment. Without its key the turn's drop does nothing.
+                Err(Called::Contend(mut turn) | Called::Granted(mut turn, _)) => turn.key = None,
+            }
+        }
+        by_key.remove(&key);
+    }
+}
+
+impl Place {
+    /// Waits for the turn.
+    ///
+    /// # Cancel safety
+    /// Dropping it gives up the place.
+    pub(crate) async fn wait(&mut self) -> Result<Called> {
+        (&mut self.called).await.map_err(|_| Error::new(ErrorKind::Shutdown, "the client was shut down"))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut lines = self.turns.lines();
+        let Lines { by_key, waiters, .. } = &mut *lines;
+        if let Some(line) = by_key.get_mut(&self.key)
+            && line.waiting.remove(&self.ticket).is_some()
+        {
+            *waiters -= 1;
+        }
+        // A turn that was sent but not received passes itself on when `called` drops, after this lock.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::claim::Claim;
+
+    fn key() -> LockKey {
+        LockKey::new("k").unwrap()
+    }
+
+    fn request() -> LockRequest {
+        LockRequest::new(Claim::mint(key()), Duration::from_secs(1))
+    }
+
+    async fn turn(mut place: Place) -> Turn {
+        match place.wait().await.unwrap() {
+            Called::Contend(turn) => turn,
+            Called::Granted(..) => panic!("nobody handed over"),
+        }
+    }
+
+    fn place(turns: &Arc<Turns>) -> Place {
+        match turns.queue(&request()).unwrap() {
+            Queued::Later(place) => place,
+            Queued::Now(_) => panic!("the turn was free"),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_turn_goes_round_in_order_and_leaves_nothing() {
+        let turns = Turns::new(10);
+        let first = turns.try_take(&key()).unwrap();
+        let (second, third) = (place(&turns), place(&turns));
+        drop(first);
+        let second = turn(second).await;
+        assert!(turns.try_take(&key()).is_none());
+        drop(second);
+        drop(turn(third).await);
+        assert_eq!(turns.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn one_who_left_is_passed_over_even_after_being_called() {
+        let turns = Turns::new(10);
+        let first = turns.try_take(&key()).unwrap();
+        let (left, called, last) = (place(&turns), place(&turns), place(&turns));
+        drop(left);
+        drop(first);
+        // Called, but never looked.
+        drop(called);
+        drop(turn(last).await);
+        assert_eq!((turns.len(), turns.lines().waiters), (0, 0));
+    }
+
+    #[test]
+    fn waiters_are_bounded() {
+        let turns = Turns::new(1);
+        let _turn = turns.try_take(&key()).unwrap();
+        let _place = place(&turns);
+        assert_eq!(turns.queue(&request()).unwrap_err().kind(), ErrorKind::Overloaded);
+    }
+
+    #[test]
+    fn a_plain_try_sees_waiters_but_not_a_mere_holder() {
+        let turns = Turns::new(10);
+        let turn = turns.try_take(&key()).unwrap();
+        assert!(turns.awaited(&key()).is_some(), "the head contends");
+        turn.note_granted(Busy::unknown);
+        assert!(turns.awaited(&key()).is_none(), "held, nobody waits");
+        let _place = place(&turns);
+        assert!(turns.awaited(&key()).is_some());
+    }
+}

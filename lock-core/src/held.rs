@@ -1,0 +1,253 @@
+//! What guard, views and watchdog know of one held lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::client::Turn;
+use crate::clock::{Clock, Instant};
+use crate::error::ErrorKind;
+use crate::lease::Lease;
+use crate::options::Timing;
+use crate::outcome::LostReason;
+
+/// How a held lock stands, as of now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum LockState {
+    /// Held, and the store confirmed it recently.
+    Held,
+    /// Still held, but the store has not confirmed it for half the ttl: prepare to stop.
+    Jeopardy,
+    /// Not held any more.
+    Lost(LostReason),
+    /// Given back by its guard.
+    Released,
+}
+
+impl LockState {
+    /// Whether the lock may still be relied on.
+    #[must_use]
+    pub const fn is_valid(self) -> bool {
+        matches!(self, Self::Held | Self::Jeopardy)
+    }
+}
+
+/// The shared state of one grant. Everything is computed from the clock at the moment of asking; a
+/// stored flag would still say "held" after a pause.
+#[derive(Debug)]
+pub(crate) struct Held {
+    lease: Lease,
+    timing: Timing,
+    clock: Clock,
+    granted_at: Instant,
+    valid_until: AtomicU64,
+    end: OnceLock<End>,
+    changed: Notify,
+    turn: Mutex<Option<Turn>>,
+    trouble: Mutex<Option<ErrorKind>>,
+    doubtful: bool,
+    /// The watchdog's place for this lock; written only under the schedule's lock.
+    pub(crate) slot: AtomicU64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Released,
+    Lost(LostReason),
+}
+
+impl Held {
+    pub(crate) fn new(
+        lease: Lease,
+        timing: Timing,
+        clock: Clock,
+        turn: Option<Turn>,
+        doubtful: bool,
+    ) -> Self {
+        Self {
+            granted_at: clock.now(),
+            valid_until: AtomicU64::new(lease.valid_until.as_nanos()),
+            lease,
+            timing,
+            clock,
+            end: OnceLock::new(),
+            changed: Notify::new(),
+            turn: Mutex::new(turn),
+            trouble: Mutex::new(None),
+            doubtful,
+            slot: AtomicU64::new(0),
+        }
+    }
+
+    /// The lease as granted; see [`Held::lease_now`] for its present validity.
+    pub(crate) const fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub(crate) const fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    /// Whether a request of the attempt was never answered, so that it may land after the release.
+    pub(crate) const fn doubtful(&self) -> bool {
+        self.doubtful
+    }
+
+    /// The lease with its present validity.
+    pub(crate) fn lease_now(&self) -> Lease {
+        Lease { valid_until: self.valid_until(), ..self.lease.clone() }
+    }
+
+    pub(crate) fn valid_until(&self) -> Instant {
+        Instant::from_nanos(self.valid_until.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.state() {
+            LockState::Held | LockState::Jeopardy => self.valid_until().since(self.clock.now()),
+            LockState::Lost(_) | LockState::Released => Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn state(&self) -> LockState {
+        match self.end.get() {
+            Some(End::Released) => LockState::Released,
+            Some(End::Lost(reason)) => LockState::Lost(*reason),
+            None => {
+                let now = self.clock.now();
+                if now >= self.valid_until() {
+                    LockState::Lost(self.expiry_reason())
+                } else if now >= self.jeopardy_at() {
+                    LockState::Jeopardy
+                } else {
+                    LockState::Held
+                }
+            }
+        }
+    }
+
+    /// When half the ttl will have passed since the last proof of life.
+    pub(crate) fn jeopardy_at(&self) -> Instant {
+        let ttl = self.lease.ttl;
+        let proof = self.valid_until().plus(self.lease.margin.of(ttl)).minus(ttl);
+        proof.plus(ttl / 2).min(self.valid_until())
+    }
+
+    /// When renewal stops for good because of the holder's own limit.
+    pub(crate) fn renewable_until(&self) -> Instant {
+        self.timing.max_hold.map_or(Instant::FAR, |most| self.granted_at.plus(most))
+    }
+
+    /// Notes an acknowledged renewal. A validity that has passed stays passed: a lock that was lost
+    /// for a moment may have had another holder.
+    pub(crate) fn extend(&self, valid_until: Instant) -> bool {
+        let alive = self.state().is_valid();
+        if alive {
+            self.valid_until.fetch_max(valid_until.as_nanos(), Ordering::AcqRel);
+            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.changed.notify_waiters();
+        } else {
+            self.settle();
+        }
+        alive
+    }
+
+    /// Notes why a renewal failed, for the reason of a later loss.
+    pub(crate) fn note_trouble(&self, kind: ErrorKind) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(kind);
+    }
+
+    /// Ends the hold as lost. The first end stays.
+    pub(crate) fn lose(&self, reason: LostReason) {
+        let _ = self.end.set(End::Lost(reason));
+        self.changed.notify_waiters();
+        drop(self.take_turn());
+    }
+
+    /// Ends the hold as given back; `false` if it had ended or run out before.
+    pub(crate) fn release(&self) -> Result<(), LostReason> {
+        self.settle();
+        match self.end.get_or_init(|| End::Released) {
+            End::Released => {
+                self.changed.notify_waiters();
+                Ok(())
+            }
+            End::Lost(reason) => Err(*reason),
+        }
+    }
+
+    /// Ends the hold without a look at the clock, which can't be read while a thread is torn down.
+    pub(crate) fn abandon(&self) {
+        let _ = self.end.set(End::Released);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether a shutdown ended the hold, which also sweeps it.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        matches!(self.end.get(), Some(End::Lost(LostReason::Shutdown)))
+    }
+
+    /// Makes a loss by time permanent.
+    pub(crate) fn settle(&self) {
+        if let LockState::Lost(reason) = self.state() {
+            self.lose(reason);
+        }
+    }
+
+    pub(crate) fn take_turn(&self) -> Option<Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Tells those who wait for a change that the clock made one.
+    pub(crate) fn announce(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the state is another than `from`.
+    pub(crate) async fn state_changed(&self, from: LockState) -> LockState {
+        loop {
+            let notified = self.changed.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            let state = self.state();
+            if state != from {
+                return state;
+            }
+            notified.await;
+        }
+    }
+
+    /// Waits until the lock is lost; never resolves for one that is given back.
+    pub(crate) async fn lost(&self) -> LostReason {
+        let mut state = self.state();
+        loop {
+            if let LockState::Lost(reason) = state {
+                return reason;
+            }
+            state = self.state_changed(state).await;
+        }
+    }
+
+    /// Waits until the lock is lost or given back.
+    pub(crate) async fn ended(&self) {
+        let mut state = self.state();
+        while state.is_valid() {
+            state = self.state_changed(state).await;
+        }
+    }
+
+    fn expiry_reason(&self) -> LostReason {
+        if self.valid_until() >= self.renewable_until() {
+            return LostReason::MaxHold;
+        }
+        match *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => LostReason::Expired,
+            Some(ErrorKind::PermissionDenied) => LostReason::Denied,
+            Some(_) => LostReason::Unreachable,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! From a URL to a client, with the stores this build has.
+
+use distlock_core::{ClientOptions, LockClient, Registry, Result};
+
+/// The stores this build has, by URL scheme, and the features that would bring the others.
+///
+/// Add a store of your own with [`Registry::with`].
+#[must_use]
+pub fn registry() -> Registry {
+    let registry = Registry::new();
+    #[cfg(feature = "sqlite")]
+    let registry = registry.with(distlock_sql::sqlite::driver());
+    #[cfg(not(feature = "sqlite"))]
+    let registry = registry.switched_off(&["sqlite"], "sqlite", "building it takes a C compiler");
+    registry
+}
+
+/// Connects to the store at `url`: `memory:`, or what this build's features bring.
+///
+/// # Errors
+/// `InvalidUrl`, `InvalidOptions` or `FeatureDisabled` before any I/O, each with what to write
+/// instead; the store's errors.
+///
+/// # Cancel safety
+/// May be dropped at any point.
+pub async fn connect(url: &str) -> Result<LockClient> {
+    registry().connect(url).await
+}
+
+/// Connects to the store at `url` with these client options; the URL's own options win.
+///
+/// # Errors
+/// As [`connect`].
+///
+/// # Cancel safety
+/// May be dropped at any point.
+pub async fn connect_with(url: &str, options: ClientOptions) -> Result<LockClient> {
+    registry().connect_with(url, options).await
+}
