@@ -67,7 +67,7 @@ impl Guarantees {
             fairness: Fairness::Fifo,
             expiry: ExpiryClock::Holder,
             ttl_grain: Duration::from_millis(1),
-            ttl_min: Duration::from_millis(1),
+            ttl_min: Duration::from_millis(10),
             ttl_max: Self::TTL_MAX,
             survives_restart: false,
             survives_failover: false,

@@ -162,7 +162,9 @@ impl LockGuard {
         };
         self.client.watchdog.forget(&held);
         if let Err(reason) = held.release() {
-            self.client.releaser.push(Sweep::of(&held, None));
+            if !held.is_shut_down() {
+                self.client.releaser.push(Sweep::of(&held, None));
+            }
             return Ok(Release::NotHeld(reason));
         }
         let client = Arc::clone(&self.client);
@@ -218,8 +220,10 @@ impl Drop for LockGuard {
         if let Some(held) = self.held.take() {
             self.client.watchdog.forget(&held);
             let turn: Option<Turn> = held.take_turn();
-            let _ = held.release();
-            self.client.releaser.push(Sweep::of(&held, turn));
+            held.abandon();
+            if !held.is_shut_down() {
+                self.client.releaser.push(Sweep::of(&held, turn));
+            }
         }
     }
 }

@@ -10,12 +10,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::faults::Faults;
-use self::faults::Plan;
 use self::store::Store;
 use crate::admin::{LockAdmin, LockRecord};
 use crate::backend::LockBackend;
 use crate::claim::Claim;
-use crate::clock::Clock;
+use crate::clock::{Clock, Instant};
 use crate::error::{Operation, Result};
 use crate::fencing::FencingToken;
 use crate::guarantees::{BackendInfo, Guarantees, Supports};
@@ -98,36 +97,22 @@ impl MemoryBackend {
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
+        self.commands.fetch_add(1, Ordering::Relaxed);
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins one command, and says what the script has in store for it.
-    async fn command(&self, operation: Operation) -> Result<Plan> {
-        self.commands.fetch_add(1, Ordering::Relaxed);
-        self.faults.before(operation).await
-    }
-
-    fn try_lock_now(&self, request: &LockRequest, ttl: Duration) -> TryLock {
+    fn try_lock_now(&self, request: &LockRequest, ttl: Duration, sent: Instant) -> TryLock {
         let now = self.clock.now();
-        let mut store = self.store();
-        match store.try_lock(request, ttl, now) {
-            Ok(token) => TryLock::Acquired(Lease::granted(request, token, ttl, now)),
+        match self.store().try_lock(request, ttl, now) {
+            Ok(token) => TryLock::Acquired(Lease::granted(request, token, ttl, sent)),
             Err(busy) => TryLock::Busy(busy),
         }
     }
 
-    async fn renew_one(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
-        let plan = self.faults.before(Operation::Renew).await?;
-        if plan.twice {
-            self.renew_now(lease, ttl);
-        }
-        plan.reply(self.renew_now(lease, ttl))
-    }
-
-    fn renew_now(&self, lease: &Lease, ttl: Duration) -> Renewal {
+    fn renew_now(&self, lease: &Lease, ttl: Duration, sent: Instant) -> Renewal {
         let now = self.clock.now();
         match self.store().renew(&lease.claim.key, lease.claim.owner, ttl, now) {
-            Ok(()) => lease.renewed(ttl, now),
+            Ok(()) => lease.renewed(ttl, sent),
             Err(reason) => Renewal::Lost(reason),
         }
     }
@@ -150,20 +135,25 @@ impl LockBackend for MemoryBackend {
 
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
         let ttl = self.info.guarantees.effective_ttl(request.ttl)?;
-        let plan = self.command(Operation::TryLock).await?;
+        let sent = self.clock.now();
+        let plan = self.faults.before(Operation::TryLock).await?;
         if plan.twice {
-            self.try_lock_now(request, ttl);
+            self.try_lock_now(request, ttl, sent);
         }
-        plan.reply(self.try_lock_now(request, ttl))
+        plan.reply(self.try_lock_now(request, ttl, sent))
     }
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
-        self.commands.fetch_add(1, Ordering::Relaxed);
-        self.renew_one(lease, ttl).await
+        let sent = self.clock.now();
+        let plan = self.faults.before(Operation::Renew).await?;
+        if plan.twice {
+            self.renew_now(lease, ttl, sent);
+        }
+        plan.reply(self.renew_now(lease, ttl, sent))
     }
 
     async fn unlock(&self, claim: &Claim) -> Result<Release> {
-        let plan = self.command(Operation::Unlock).await?;
+        let plan = self.faults.before(Operation::Unlock).await?;
         if plan.twice {
             self.unlock_now(claim);
         }
@@ -171,10 +161,9 @@ impl LockBackend for MemoryBackend {
     }
 
     async fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Vec<Result<Renewal>> {
-        self.commands.fetch_add(1, Ordering::Relaxed);
         let mut results = Vec::with_capacity(leases.len());
         for lease in leases {
-            results.push(self.renew_one(lease, ttl).await);
+            results.push(self.renew(lease, ttl).await);
         }
         results
     }
@@ -195,11 +184,12 @@ impl LockBackend for MemoryBackend {
 
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
         let ttl = self.info.guarantees.effective_ttl(next.ttl)?;
-        let plan = self.command(Operation::HandOver).await?;
+        let sent = self.clock.now();
+        let plan = self.faults.before(Operation::HandOver).await?;
         let now = self.clock.now();
         let mut store = self.store();
         let outcome = match store.hand_over(&lease.claim, next, ttl, now) {
-            Ok(token) => TryLock::Acquired(Lease::granted(next, token, ttl, now)),
+            Ok(token) => TryLock::Acquired(Lease::granted(next, token, ttl, sent)),
             Err(busy) => TryLock::Busy(busy),
         };
         drop(store);
@@ -208,8 +198,8 @@ impl LockBackend for MemoryBackend {
 
     async fn probe(&self) -> Result<Health> {
         let before = self.clock.now();
-        drop(self.command(Operation::Probe).await?);
-        Ok(Health::new(None, self.clock.now().since(before)))
+        let plan = self.faults.before(Operation::Probe).await?;
+        plan.reply(Health::new(None, self.clock.now().since(before)))
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -224,13 +214,13 @@ impl LockBackend for MemoryBackend {
 #[async_trait]
 impl LockAdmin for MemoryBackend {
     async fn inspect(&self, key: &LockKey) -> Result<Option<LockRecord>> {
-        self.command(Operation::Inspect).await?;
+        self.faults.before(Operation::Inspect).await?;
         let now = self.clock.now();
         Ok(self.store().inspect(key, now).map(|(holder, waiters)| record(key, holder, waiters)))
     }
 
     async fn list(&self, prefix: &[u8], after: Option<&LockKey>, limit: usize) -> Result<Vec<LockRecord>> {
-        self.command(Operation::List).await?;
+        self.faults.before(Operation::List).await?;
         let now = self.clock.now();
         let mut store = self.store();
         let keys = store.keys_with(prefix, after);
@@ -242,7 +232,7 @@ impl LockAdmin for MemoryBackend {
     }
 
     async fn force_unlock(&self, key: &LockKey) -> Result<Option<Holder>> {
-        self.command(Operation::ForceUnlock).await?;
+        self.faults.before(Operation::ForceUnlock).await?;
         let now = self.clock.now();
         Ok(self.store().force_unlock(key, now))
     }

@@ -1,0 +1,31 @@
+//! Locks in an SQLite database file, for all programs of one machine.
+
+mod acquire;
+mod admin;
+mod backend;
+mod config;
+mod connection;
+mod error;
+mod file;
+mod hand_over;
+mod look;
+mod machine;
+mod open;
+mod probe;
+mod prune;
+mod record;
+mod release;
+mod renew;
+mod running;
+mod schema;
+mod store;
+mod tokens;
+mod waiting;
+
+pub use backend::SqliteBackend;
+pub use config::SqliteConfig;
+#[doc(hidden)]
+pub use machine::{Machine, ManualWallClock};
+
+/// The URL schemes of this backend.
+pub const SCHEMES: &[&str] = &["sqlite"];
