@@ -1,6 +1,7 @@
 //! The user's side: taking locks and keeping them.
 
 mod attempt;
+mod handed;
 mod inner;
 mod options;
 mod turns;
@@ -368,7 +369,10 @@ impl LockClient {
             }
         };
         match called {
-            Called::Granted(turn, lease) => Ok(self.guard(lease, job.timing, Some(turn), false)),
+            Called::Granted(handed) => {
+                let (lease, turn) = handed.accept();
+                Ok(self.guard(lease, job.timing, turn, false))
+            }
             Called::Contend(turn) => {
                 // A hand-over that failed may still be sweeping the first claim.
                 job.request.claim = Claim::mint(job.request.claim.key);

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::handed::Handed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::LockKey;
-use crate::lease::Lease;
 use crate::outcome::Busy;
 use crate::owner::OwnerId;
 use crate::request::LockRequest;
@@ -48,7 +48,7 @@ pub(crate) enum Called {
     /// It is its turn to contend.
     Contend(Turn),
     /// The holder before it handed the lock over.
-    Granted(Turn, Lease),
+    Granted(Handed),
 }
 
 /// The right to contend for a key on behalf of this client. Dropping it passes it on.
@@ -200,7 +200,11 @@ impl Turn {
 
     /// Passes the turn on together with the lock, to the waiter whose request was handed over to.
     /// Gives the turn back if that one has left.
-    pub(crate) fn pass_granted(mut self, owner: OwnerId, lease: Lease) -> Result<(), Self> {
+    pub(crate) fn pass_granted(
+        mut self,
+        owner: OwnerId,
+        handed: impl FnOnce(Self) -> Handed,
+    ) -> Result<(), Self> {
         let Some(key) = self.key.clone() else { return Err(self) };
         let mut lines = self.turns.lines();
         let Lines { by_key, waiters, .. } = &mut *lines;
@@ -217,13 +221,13 @@ impl Turn {
         drop(lines);
         let mut next = self.turns.turn(&key);
         next.handed_over = self.handed_over + 1;
-        match waiter.call.send(Called::Granted(next, lease)) {
+        match waiter.call.send(Called::Granted(handed(next))) {
             Ok(()) => {
                 self.key = None;
                 Ok(())
             }
-            Err(Called::Granted(mut turn, _) | Called::Contend(mut turn)) => {
-                turn.key = None;
+            Err(returned) => {
+                returned.void();
                 Err(self)
             }
         }
@@ -242,10 +246,23 @@ impl Drop for Turn {
             match waiter.call.send(Called::Contend(self.turns.turn(&key))) {
                 Ok(()) => return,
                 // Its caller gave up at this very moment. Without its key the turn's drop does nothing.
-                Err(Called::Contend(mut turn) | Called::Granted(mut turn, _)) => turn.key = None,
+                Err(returned) => returned.void(),
             }
         }
         by_key.remove(&key);
+    }
+}
+
+impl Called {
+    /// Undoes a call that did not arrive: its turn and its grant stay with the caller.
+    fn void(self) {
+        let turn = match self {
+            Self::Contend(turn) => Some(turn),
+            Self::Granted(handed) => handed.accept().1,
+        };
+        if let Some(mut turn) = turn {
+            turn.key = None;
+        }
     }
 }
 
@@ -268,7 +285,8 @@ impl Drop for Place {
         {
             *waiters -= 1;
         }
-        // A turn that was sent but not received passes itself on when `called` drops, after this lock.
+        // A turn that was sent but not received passes itself on when `called` drops, after this lock;
+        // a grant that came with it is withdrawn first.
     }
 }
 
