@@ -19,6 +19,8 @@ struct Possible<'a> {
     until: u64,
     /// When the call that may have left the record was answered, if it was.
     answered: Option<u64>,
+    /// It is a place in the queue, which a forced release leaves alone.
+    queued: bool,
 }
 
 pub(crate) fn check(key: &str, events: &[&Event], promises: Promises, delay: Duration) -> Vec<Violation> {
@@ -75,7 +77,10 @@ fn possible<'a>(events: &[&'a Event], lateness: u64) -> Vec<Possible<'a>> {
                 ttls.insert(op, ttl);
                 // Until it is answered it may land at any time.
                 let until = event.at.saturating_add(ttl).saturating_add(lateness);
-                possible.insert(op, Possible { owner: &event.owner, from: event.at, until, answered: None });
+                possible.insert(
+                    op,
+                    Possible { owner: &event.owner, from: event.at, until, answered: None, queued: false },
+                );
             }
             What::Granted { op, ttl, .. } => {
                 ttls.insert(op, ttl);
@@ -92,6 +97,7 @@ fn possible<'a>(events: &[&'a Event], lateness: u64) -> Vec<Possible<'a>> {
             What::Busy { op } => {
                 let ttl = ttls.get(&op).copied().unwrap_or(0);
                 let queued = queues.get(&op).copied().unwrap_or(false);
+                possible.entry(op).and_modify(|stretch| stretch.queued = queued);
                 answer(
                     &mut possible,
                     op,
@@ -109,7 +115,7 @@ fn possible<'a>(events: &[&'a Event], lateness: u64) -> Vec<Possible<'a>> {
                 let left = unlocks.get(&op).copied().unwrap_or(event.at);
                 let all = matches!(event.what, What::Forced { .. });
                 for stretch in possible.values_mut() {
-                    let of_owner = all || stretch.owner == event.owner;
+                    let of_owner = if all { !stretch.queued } else { stretch.owner == event.owner };
                     if of_owner && stretch.answered.is_some_and(|answered| answered <= left) {
                         stretch.until = stretch.until.min(event.at);
                     }
