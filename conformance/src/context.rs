@@ -204,6 +204,18 @@ impl Context {
         Holder::start(self.subject.url(), self.folder()).await
     }
 
+    /// Adds the histories that holder processes have written so far.
+    pub(crate) fn gather(&self) {
+        for file in std::fs::read_dir(self.folder()).expect("the case's folder can be read").flatten() {
+            if file.path().extension().is_some_and(|extension| extension == "jsonl") {
+                self.log.add_file(&file.path()).expect("a holder's history can be read");
+                // What is written from now on is added by the next call.
+                let read = file.path().with_extension("read");
+                std::fs::rename(file.path(), read).expect("the case's folder is writable");
+            }
+        }
+    }
+
     /// Leaves a check out, because the case breaks its assumption on purpose.
     pub(crate) fn without_check(&self, check: &'static str) {
         self.unchecked.lock().unwrap_or_else(PoisonError::into_inner).push(check);
@@ -211,11 +223,7 @@ impl Context {
 
     /// Ends the recording, frees what the case left behind, and checks the history.
     pub(crate) async fn finish(&self) -> Vec<Violation> {
-        for file in std::fs::read_dir(self.folder()).expect("the case's folder can be read").flatten() {
-            if file.path().extension().is_some_and(|extension| extension == "jsonl") {
-                self.log.add_file(&file.path()).expect("a holder's history can be read");
-            }
-        }
+        self.gather();
         self.log.record("", "", What::End { delay: nanos(self.canary.worst()) });
         let events = self.log.events();
         self.clean_up().await;
