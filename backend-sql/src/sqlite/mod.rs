@@ -5,6 +5,7 @@ mod admin;
 mod backend;
 mod config;
 mod connection;
+mod driver;
 mod error;
 mod file;
 mod hand_over;
@@ -24,6 +25,7 @@ mod waiting;
 
 pub use backend::SqliteBackend;
 pub use config::SqliteConfig;
+pub use driver::driver;
 #[doc(hidden)]
 pub use machine::{Machine, ManualWallClock};
 
