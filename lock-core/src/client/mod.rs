@@ -1,6 +1,7 @@
 //! The user's side: taking locks and keeping them.
 
 mod attempt;
+mod handed_over;
 mod inner;
 mod options;
 mod turns;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::inner::ClientInner;
+use self::inner::shut_down;
 pub use self::options::ClientOptions;
 pub(crate) use self::turns::Turn;
 
@@ -367,14 +369,22 @@ impl LockClient {
                 return Err(self.timed_out(&job.request, busy));
             }
         };
-        match called {
-            Called::Granted(turn, lease) => Ok(self.guard(lease, job.timing, Some(turn), false)),
-            Called::Contend(turn) => {
-                // A hand-over that failed may still be sweeping the first claim.
-                job.request.claim = Claim::mint(job.request.claim.key);
-                self.contend(job, Some(turn), deadline).await
+        let turn = match called {
+            Called::Contend(turn) => turn,
+            Called::Granted(handed_over) => {
+                let Some((lease, turn)) = handed_over.accept() else { return Err(shut_down()) };
+                if lease.valid_until > self.inner.clock.now() {
+                    return Ok(self.guard(lease, job.timing, Some(turn), false));
+                }
+                // It took too long to get here.
+                let Timing { ttl, op_timeout, .. } = job.timing;
+                self.inner.releaser.push(Sweep::withdrawal(lease.claim, ttl, op_timeout, None));
+                turn
             }
-        }
+        };
+        // A hand-over that failed may still be sweeping the first claim.
+        job.request.claim = Claim::mint(job.request.claim.key);
+        self.contend(job, Some(turn), deadline).await
     }
 
     /// Contends for the lock in the store.
