@@ -133,17 +133,17 @@ impl Turns {
 
     /// Calls the waiter whose request the lock was handed over to. Gives the hand-over back if that
     /// one has left.
-    pub(super) fn call(&self, key: &LockKey, granted: HandedOver) -> Result<(), HandedOver> {
+    pub(super) fn call(&self, key: &LockKey, granted: HandedOver) -> Option<HandedOver> {
         let mut lines = self.lines();
         let Lines { by_key, waiters, .. } = &mut *lines;
         let first = by_key.get_mut(key).and_then(|line| line.waiting.first_entry());
         let first = first.filter(|entry| Some(entry.get().request.claim.owner) == granted.owner());
-        let Some(waiter) = first.map(OccupiedEntry::remove) else { return Err(granted) };
+        let Some(waiter) = first.map(OccupiedEntry::remove) else { return Some(granted) };
         *waiters -= 1;
         drop(lines);
         match waiter.call.send(Called::Granted(granted)) {
-            Err(Called::Granted(granted)) => Err(granted),
-            Ok(()) | Err(Called::Contend(_)) => Ok(()),
+            Err(Called::Granted(granted)) => Some(granted),
+            Ok(()) | Err(Called::Contend(_)) => None,
         }
     }
 
