@@ -23,6 +23,10 @@ mod store;
 mod tokens;
 mod waiting;
 
+use std::sync::Arc;
+
+use distlock_core::{Driver, LockBackend};
+
 pub use backend::SqliteBackend;
 pub use config::SqliteConfig;
 pub use driver::driver;
@@ -31,3 +35,12 @@ pub use machine::{Machine, ManualWallClock};
 
 /// The URL schemes of this backend.
 pub const SCHEMES: &[&str] = &["sqlite"];
+
+/// This kind of store, for a [`Registry`](distlock_core::Registry).
+#[must_use]
+pub fn driver() -> Driver {
+    Driver::new(SCHEMES, SqliteConfig::URL_OPTIONS, |mut url| async move {
+        let backend = SqliteBackend::from_url(&mut url).await?;
+        Ok(Arc::new(backend) as Arc<dyn LockBackend>)
+    })
+}
