@@ -67,7 +67,7 @@ pub(super) async fn list(
         .read(|moment| {
             sqlx::query(LIST)
                 .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-                .bind(store.machine.epoch().clone())
+                .bind(store.machine.epoch())
                 .bind(moment.nanos())
                 .bind(prefix)
                 .bind(after.map_or(&[][..], LockKey::as_bytes))
@@ -107,7 +107,7 @@ pub(super) async fn force_unlock(store: &Arc<Store>, key: &LockKey) -> Result<Op
 }
 
 fn inspect_statement(store: &Store, key: &LockKey, moment: Moment) -> Statement {
-    sqlx::query(INSPECT).bind(key.as_bytes()).bind(store.machine.epoch().clone()).bind(moment.nanos())
+    sqlx::query(INSPECT).bind(key.as_bytes()).bind(store.machine.epoch()).bind(moment.nanos())
 }
 
 fn lock_record(

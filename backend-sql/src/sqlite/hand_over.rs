@@ -37,7 +37,7 @@ pub(super) async fn hand_over(
                 .bind(next.claim.key.as_bytes())
                 .bind(next.claim.owner.as_bytes().as_slice())
                 .bind(moment.nanos())
-                .bind(store.machine.epoch().clone())
+                .bind(store.machine.epoch())
                 .bind(ttl_nanos(ttl))
                 .bind(metadata_text(&next.metadata))
                 .bind(moment.wall_micros)

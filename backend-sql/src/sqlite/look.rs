@@ -69,7 +69,7 @@ pub(super) async fn look(store: &Store, claim: &Claim) -> Result<View> {
                 .bind(claim.key.as_bytes())
                 .bind(claim.owner.as_bytes().as_slice())
                 .bind(moment.nanos())
-                .bind(store.machine.epoch().clone())
+                .bind(store.machine.epoch())
         })
         .await?;
     let Some(row) = answer.rows.first() else { return Err(no_bounds()) };

@@ -49,8 +49,8 @@ impl Machine {
         Self { epoch: Arc::from(epoch), clock, wall: WallClock::Manual(wall.clone()) }
     }
 
-    pub(super) const fn epoch(&self) -> &Arc<str> {
-        &self.epoch
+    pub(super) fn epoch(&self) -> Arc<str> {
+        Arc::clone(&self.epoch)
     }
 
     pub(super) const fn clock(&self) -> &Clock {

@@ -61,7 +61,7 @@ async fn create(turn: &mut Turn<'_>, file: &DatabaseFile, machine: &Machine) -> 
     for statement in schema::CREATE {
         turn.run(|_| sqlx::query(statement)).await?;
     }
-    turn.run(|_| sqlx::query(schema::FIRST_BOUNDS).bind(machine.epoch().clone())).await?;
+    turn.run(|_| sqlx::query(schema::FIRST_BOUNDS).bind(machine.epoch())).await?;
     turn.run(|_| sqlx::query("COMMIT")).await?;
     Ok(())
 }
@@ -73,13 +73,12 @@ async fn enter_epoch(turn: &mut Turn<'_>, machine: &Machine, journal_mode: &str)
     const ENTER: &str = "UPDATE distlock_meta SET token_floor = max(token_floor, token_reserve), epoch = ?1
  WHERE id = 1 AND epoch <> ?1";
     const FORGET_WAITERS: &str = "DELETE FROM distlock_claims WHERE token IS NULL AND epoch <> ?1";
-    let epoch = machine.epoch();
-    if !turn.run(|_| sqlx::query(SAME).bind(epoch.clone())).await?.rows.is_empty() {
+    if !turn.run(|_| sqlx::query(SAME).bind(machine.epoch())).await?.rows.is_empty() {
         return Ok(());
     }
     turn.run(|_| sqlx::query("PRAGMA synchronous = FULL")).await?;
-    turn.run(|_| sqlx::query(FORGET_WAITERS).bind(epoch.clone())).await?;
-    turn.run(|_| sqlx::query(ENTER).bind(epoch.clone())).await?;
+    turn.run(|_| sqlx::query(FORGET_WAITERS).bind(machine.epoch())).await?;
+    turn.run(|_| sqlx::query(ENTER).bind(machine.epoch())).await?;
     if journal_mode == "wal" {
         turn.run(|_| sqlx::query("PRAGMA synchronous = NORMAL")).await?;
     }

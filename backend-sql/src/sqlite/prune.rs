@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use distlock_core::Result;
 
-use super::machine::micros;
+use super::machine::{Moment, micros};
 use super::record::column;
 use super::running::Running;
 use super::store::Store;
@@ -80,7 +80,6 @@ impl Pruner {
 
     async fn sweep(&self) -> Result<()> {
         let store = &self.store;
-        let epoch = store.machine.epoch();
         let from = self.at.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         let bound = store.machine.moment().wall_micros.saturating_sub(self.keep_idle);
         let next = store
@@ -89,7 +88,7 @@ impl Pruner {
                     .bind(from.clone())
                     .bind(RECORDS)
                     .bind(bound)
-                    .bind(epoch.clone())
+                    .bind(store.machine.epoch())
                     .bind(moment.nanos())
             })
             .await?;
@@ -106,7 +105,7 @@ impl Pruner {
                         .bind(from.clone())
                         .bind(upto.clone())
                         .bind(bound)
-                        .bind(epoch.clone())
+                        .bind(store.machine.epoch())
                         .bind(moment.nanos())
                 })
                 .await?;
@@ -120,9 +119,8 @@ impl Pruner {
 
     async fn forget_dead_waiters(&self) -> Result<()> {
         let store = &self.store;
-        let epoch = store.machine.epoch();
         let statement = |sql: &'static str| {
-            move |moment: super::machine::Moment| sqlx::query(sql).bind(epoch.clone()).bind(moment.nanos())
+            move |moment: Moment| sqlx::query(sql).bind(store.machine.epoch()).bind(moment.nanos())
         };
         if !store.read(statement(ANY_DEAD_WAITERS)).await?.rows.is_empty() {
             store.write(statement(FORGET_DEAD_WAITERS)).await?;

@@ -79,7 +79,7 @@ impl Record {
 impl Hold {
     pub(super) fn standing(&self, moment: Moment, machine: &Machine) -> Standing {
         let left = self.deadline.saturating_sub(moment.nanos());
-        if self.epoch != **machine.epoch() || left > self.ttl {
+        if *self.epoch != *machine.epoch() || left > self.ttl {
             Standing::Unreadable
         } else if left > 0 {
             Standing::Live { left: nanos(left) }

@@ -66,5 +66,5 @@ fn bound(sql: &'static str, store: &Store, claim: &Claim, moment: Moment) -> Sta
         .bind(claim.key.as_bytes())
         .bind(claim.owner.as_bytes().as_slice())
         .bind(moment.nanos())
-        .bind(store.machine.epoch().clone())
+        .bind(store.machine.epoch())
 }

@@ -52,7 +52,7 @@ pub(super) async fn renew(store: &Store, lease: &Lease, ttl: Duration) -> Result
         let answer = store
             .write(|moment| {
                 sqlx::query(RENEW)
-                    .bind(store.machine.epoch().clone())
+                    .bind(store.machine.epoch())
                     .bind(moment.nanos())
                     .bind(ttl_nanos(ttl))
                     .bind(claim.key.as_bytes())
@@ -86,7 +86,7 @@ async fn renew_batch(store: &Store, batch: &[Lease], ttl: Duration) -> Result<Ve
     let answer = store
         .write(|moment| {
             sqlx::query(RENEW_MANY)
-                .bind(store.machine.epoch().clone())
+                .bind(store.machine.epoch())
                 .bind(moment.nanos())
                 .bind(ttl_nanos(ttl))
                 .bind(list.clone())
@@ -99,7 +99,7 @@ async fn renew_batch(store: &Store, batch: &[Lease], ttl: Duration) -> Result<Ve
     let renewed = store
         .read(|_| {
             sqlx::query(RENEWED)
-                .bind(store.machine.epoch().clone())
+                .bind(store.machine.epoch())
                 .bind(sent.nanos())
                 .bind(ttl_nanos(ttl))
                 .bind(list.clone())

@@ -60,7 +60,7 @@ fn bound(
         .bind(request.claim.key.as_bytes())
         .bind(request.claim.owner.as_bytes().as_slice())
         .bind(moment.nanos())
-        .bind(store.machine.epoch().clone())
+        .bind(store.machine.epoch())
         .bind(ttl_nanos(ttl))
         .bind(metadata_text(&request.metadata))
 }

@@ -30,7 +30,7 @@ pub(super) async fn join(store: &Store, claim: &Claim) -> Result<bool> {
                 .bind(claim.key.as_bytes())
                 .bind(claim.owner.as_bytes().as_slice())
                 .bind(moment.nanos())
-                .bind(store.machine.epoch().clone())
+                .bind(store.machine.epoch())
                 .bind(LEAST)
                 .bind(MOST)
                 .bind(SLACK)

@@ -26,7 +26,7 @@ pub(super) async fn stamp_anew(store: &Store, key: &LockKey, token: FencingToken
                 .bind(key.as_bytes())
                 .bind(seen.owner.as_bytes().as_slice())
                 .bind(moment.nanos())
-                .bind(store.machine.epoch().clone())
+                .bind(store.machine.epoch())
                 .bind(token.get_i64())
                 .bind(seen.epoch.clone())
                 .bind(seen.deadline)

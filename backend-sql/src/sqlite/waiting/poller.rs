@@ -71,9 +71,7 @@ async fn see(waiting: &Waiting) -> Result<Option<Duration>> {
     let list = json_list(&keys);
     let store = &waiting.store;
     let answer = store
-        .read(|moment| {
-            sqlx::query(SEE).bind(list.clone()).bind(store.machine.epoch().clone()).bind(moment.nanos())
-        })
+        .read(|moment| sqlx::query(SEE).bind(list.clone()).bind(store.machine.epoch()).bind(moment.nanos()))
         .await?;
     let mut next: Option<Duration> = None;
     for row in &answer.rows {
