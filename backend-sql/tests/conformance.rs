@@ -12,7 +12,7 @@ struct Sqlite(tempfile::TempDir);
 #[async_trait::async_trait]
 impl Subject for Sqlite {
     fn info(&self) -> BackendInfo {
-        SqliteBackend::INFO
+        SqliteBackend::describe()
     }
     fn url(&self) -> String {
         self.0.path().join("locks.db").display().to_string()
