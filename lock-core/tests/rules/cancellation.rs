@@ -92,6 +92,26 @@ async fn a_hand_over_dropped_at_any_await_point_loses_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lock_handed_over_to_one_who_left_is_released() {
+    let (store, _, client) = rig();
+    let guard = client.lock_with("k", &nine()).await.unwrap();
+    let waiter = |client: &LockClient| {
+        let client = client.clone();
+        tokio::spawn(async move { client.lock_with("k", &nine()).await })
+    };
+    let (leaves, stays) = (waiter(&client), waiter(&client));
+    settle().await;
+    guard.unlock().await.unwrap();
+    // Handed over, but its task has not run since.
+    leaves.abort();
+    let start = tokio::time::Instant::now();
+    let next = stays.await.unwrap().unwrap();
+    assert!(next.is_valid() && start.elapsed() < secs(1));
+    next.unlock().await.unwrap();
+    until("nothing is left", || store.records() == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_waiter_that_gives_up_leaves_the_queue() {
     let (store, _, client) = rig();
     let other = LockClient::new(Arc::clone(&store) as Arc<dyn LockBackend>);
@@ -163,4 +183,20 @@ async fn releases_survive_a_store_that_is_down_for_a_while() {
     let start = tokio::time::Instant::now();
     until("released once the store is back", || store.records() == 0).await;
     assert!(start.elapsed() < secs(4), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_leaves_as_the_lock_is_handed_to_it_leaves_nothing() {
+    let (store, _spy, client) = rig();
+    let holder = client.lock_with("k", &nine()).await.unwrap();
+    let options = nine();
+    let mut waiter = Box::pin(client.lock_with("k", &options));
+    let waits = std::future::poll_fn(|context| Poll::Ready(waiter.as_mut().poll(context).is_pending())).await;
+    assert!(waits, "it stands in line");
+    holder.unlock().await.unwrap();
+    // The grant is on its way to it, and it never looks.
+    drop(waiter);
+    until("the record is gone", || store.records() == 0).await;
+    let next = client.try_lock("k").await.unwrap();
+    assert!(next.is_some(), "the turn has gone on too");
 }
