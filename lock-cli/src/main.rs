@@ -1,1 +1,37 @@
-fn main() {}
+//! The `distlock` command. See the crate's README.
+
+mod arguments;
+mod commands;
+mod durations;
+mod exit;
+mod logging;
+mod message;
+mod output;
+mod run;
+mod store;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::Arguments;
+
+fn main() -> ExitCode {
+    message::tame_panics();
+    // Processes that `run` starts beside itself; they must not pay for the rest of the command.
+    if let Some(exit) = run::second_role() {
+        return exit;
+    }
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return message::usage(&error),
+    };
+    logging::start();
+    match commands::execute(arguments) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            message::say(&failure.message);
+            failure.exit.into()
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The shepherd: a second process that ends the command when the wrapper can't.
+//!
+//! The wrapper tells it over a pipe which process group to watch, and until when that may live. The
+//! shepherd kills the group at that instant, and at once when the pipe ends, which is when the
+//! wrapper died. So the command outlives its lock neither with a killed wrapper nor with one that
+//! is stopped or starved.
+
+mod orders;
+mod watch;
+
+use std::io::{self, PipeWriter, Write};
+use std::process::{Child, ExitCode, Stdio};
+
+use distlock::Instant;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use self::orders::Order;
+use super::group::ProcessGroup;
+use super::relaunch::this_program;
+
+pub(super) const ROLE: &str = "__shepherd";
+
+/// The wrapper's end.
+#[derive(Debug)]
+pub(super) struct Shepherd {
+    process: Child,
+    orders: PipeWriter,
+    group: ProcessGroup,
+    until: Instant,
+}
+
+impl Shepherd {
+    /// Starts a shepherd for `group`, which may live until `until`.
+    pub(super) fn start(group: ProcessGroup, until: Instant) -> io::Result<Self> {
+        let (far_end, orders) = io::pipe()?;
+        // A shepherd that does not read must not block the wrapper.
+        fcntl_setfl(&orders, fcntl_getfl(&orders)? | OFlags::NONBLOCK)?;
+        let process = this_program(ROLE).stdin(far_end).stdout(Stdio::null()).spawn()?;
+        let mut shepherd = Self { process, orders, group, until };
+        // In this order: with the group alone, a dead wrapper already means the end.
+        shepherd.order(Order::Watch(group))?;
+        shepherd.order(Order::Until(until))?;
+        Ok(shepherd)
+    }
+
+    /// The process id, for those who reap strangers.
+    pub(super) fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.process)
+    }
+
+    /// Lets the group live until `until`. A shepherd that does not answer to orders is replaced.
+    pub(super) fn allow_until(&mut self, until: Instant) -> io::Result<()> {
+        if until == self.until {
+            return Ok(());
+        }
+        if self.order(Order::Until(until)).is_err() {
+            return self.replace(until);
+        }
+        self.until = until;
+        Ok(())
+    }
+
+    /// Replaces a shepherd that somebody ended. One that ended because its work is done is left so.
+    pub(super) fn keep_alive(&mut self) -> io::Result<()> {
+        match self.process.try_wait()? {
+            Some(status) if status.code() != Some(i32::from(watch::DONE)) => self.replace(self.until),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends the shepherd home. The group must be empty.
+    pub(super) fn dismiss(mut self) {
+        // By force, since it may be stopped. It has no work left that could be cut short.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    fn replace(&mut self, until: Instant) -> io::Result<()> {
+        let fresh = Self::start(self.group, until)?;
+        let old = std::mem::replace(self, fresh);
+        old.dismiss();
+        Ok(())
+    }
+
+    fn order(&mut self, order: Order) -> io::Result<()> {
+        // Shorter than what a pipe takes in one piece, so it arrives whole or not at all.
+        let line = order.to_string();
+        match self.orders.write(line.as_bytes()) {
+            Ok(written) if written == line.len() => Ok(()),
+            Ok(_) => Err(io::ErrorKind::WriteZero.into()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The shepherd's role.
+pub(super) fn main() -> ExitCode {
+    watch::main()
+}
