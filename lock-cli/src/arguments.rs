@@ -121,9 +121,9 @@ pub(crate) struct Run {
     /// The lock's name; %XX is one byte, %25 a percent sign
     #[arg(value_parser = LockKey::from_escaped)]
     pub(crate) key: LockKey,
-    /// How long others wait after this machine died; renewed all the time until then
-    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = durations::parse, allow_hyphen_values = true)]
-    pub(crate) ttl: Duration,
+    /// How long others wait if this machine dies; else the lock is renewed for as long as the command runs [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_ttl, allow_hyphen_values = true)]
+    pub(crate) ttl: Option<Duration>,
     /// How long to wait for a busy lock: forever, no, or a duration
     #[arg(long, default_value = "forever", value_name = "WAIT", value_parser = durations::parse_wait, allow_hyphen_values = true)]
     pub(crate) wait: WaitPolicy,
@@ -234,7 +234,6 @@ pub(crate) struct Bench {
     pub(crate) floor: bool,
 }
 
-
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -265,7 +264,7 @@ mod tests {
         let arguments = parse(&["run", "--ttl", "10s", "a%2fb", "--", "ls", "--ttl", "x"]).unwrap();
         let Command::Run(run) = arguments.command else { panic!("not run") };
         assert_eq!(run.key.as_bytes(), b"a/b");
-        assert_eq!(run.ttl, Duration::from_secs(10));
+        assert_eq!(run.ttl, Some(Duration::from_secs(10)));
         assert_eq!(run.wait, WaitPolicy::Forever);
         assert_eq!(run.command, ["ls", "--ttl", "x"]);
     }
@@ -286,6 +285,7 @@ mod tests {
             (&["run", "--ttl", "-5s", "k", "--", "true"], "negative"),
             (&["run", "--wait", "-5s", "k", "--", "true"], "negative"),
             (&["run", "--ttl", "30", "k", "--", "true"], "unit"),
+            (&["run", "--ttl", "1ns", "k", "--", "true"], "too short"),
             (&["run", "--tll", "3s", "k", "--", "true"], "--ttl"),
             (&["frobnicate"], "frobnicate"),
             (&["--url", "", "ls"], "--url"),

@@ -18,6 +18,13 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
+/// Reads a ttl: a duration that at least one store can give.
+pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = parse(text)?;
+    let anywhere = Guarantees::single_process().effective_ttl(ttl);
+    anywhere.map(|_| ttl).map_err(|error| error.message().to_owned())
+}
+
 /// Reads how long to wait: `forever`, `no` or a duration.
 pub(crate) fn parse_wait(text: &str) -> Result<WaitPolicy, String> {
     match text.trim() {

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use clap::error::ErrorKind;
 use rustix::termios::{LocalModes, tcgetattr};
 
+use crate::arguments::Arguments;
 use crate::exit::Exit;
 
 /// Says one line on standard error. A closed or full standard error is nobody's failure.
@@ -30,8 +32,9 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
             let _ = error.print();
             Exit::Success.into()
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = write!(io::stderr().lock(), "{error}");
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            let help = Arguments::command().render_help();
+            let _ = write!(io::stderr().lock(), "{help}");
             Exit::BadUsage.into()
         }
         _ => {

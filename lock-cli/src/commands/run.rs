@@ -4,9 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use distlock::{
-    Error, LockClient, LockGuard, LockOptions, LockState, LostReason, Metadata, Release, WaitPolicy,
-};
+use distlock::{Error, LockClient, LockGuard, LockState, LostReason, Metadata, Release, WaitPolicy};
 use rustix::process::Signal;
 
 use crate::arguments::{Global, Run};
@@ -20,15 +18,18 @@ use crate::store;
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) async fn execute(global: &Global, run: Run) -> Result<Exit, Failure> {
-    let grace = grace(run.grace, run.ttl)?;
-    let mut signals =
-        Signals::listen().map_err(|error| Failure::system("can't listen to signals", error))?;
+    if let Some(ttl) = run.ttl {
+        grace(run.grace, ttl)?;
+    }
+    let mut signals = Signals::listen().map_err(|error| Failure::system("can't listen to signals", error))?;
     let client = tokio::select! {
         client = store::connect(global) => client?,
         signal = asked_to_end(&mut signals) => return Ok(ended_by(signal)),
     };
+    let ttl = run.ttl.unwrap_or(client.options().defaults.ttl);
+    let grace = grace(run.grace, ttl)?;
     let guard = tokio::select! {
-        guard = take(&client, &run) => guard?,
+        guard = take(&client, &run, ttl) => guard?,
         signal = asked_to_end(&mut signals) => {
             // Withdraws the attempt, so that nobody waits for it to run out.
             super::close(&client).await;
@@ -64,13 +65,13 @@ fn grace(given: Option<Duration>, ttl: Duration) -> Result<Duration, Failure> {
     Ok(grace)
 }
 
-async fn take(client: &LockClient, run: &Run) -> Result<LockGuard, Error> {
-    let mut options =
-        LockOptions { ttl: run.ttl, wait: run.wait, max_hold: run.max_hold, ..client.options().defaults.clone() };
-    options.metadata = Some(with_command(&client.options().metadata, &run.command));
+async fn take(client: &LockClient, run: &Run, ttl: Duration) -> Result<LockGuard, Error> {
+    let metadata = with_command(&client.options().metadata, &run.command);
+    let mut options = client.options().defaults.clone().ttl(ttl).wait(run.wait).metadata(metadata);
+    options.max_hold = run.max_hold.or(options.max_hold);
     if run.wait != WaitPolicy::No && is_watched() {
         // Whoever looks at the terminal wants to know why nothing happens.
-        let once = LockOptions { wait: WaitPolicy::No, ..options.clone() };
+        let once = options.clone().wait(WaitPolicy::No);
         match client.lock_with(&run.key, &once).await {
             Err(error) if error.is_wait_timeout() => say(&format!("{error}; waiting")),
             result => return result,
@@ -103,7 +104,9 @@ async fn settle(guard: LockGuard, outcome: Outcome) -> Exit {
     }
     if !outcome.group_is_empty {
         let left = roughly(guard.remaining());
-        say(&format!("`{key}`: processes of the command can't be ended; the lock is not released and runs out in {left}"));
+        say(&format!(
+            "`{key}`: processes of the command can't be ended; the lock is not released and runs out in {left}"
+        ));
         // Neither renewed nor released from here on.
         let _ = guard.into_lease();
         return command;
@@ -114,7 +117,9 @@ async fn settle(guard: LockGuard, outcome: Outcome) -> Exit {
         Ok(Release::NotHeld(reason)) => lost(reason),
         Err(error) => {
             let ttl = exactly(ttl);
-            say(&format!("the command is done, but the release of its lock is not known, so others may wait for up to {ttl}: {error}"));
+            say(&format!(
+                "the command is done, but the release of its lock is not known, so others may wait for up to {ttl}: {error}"
+            ));
             command
         }
     }

@@ -1,6 +1,6 @@
 //! `distlock try`.
 
-use distlock::{LockOptions, WaitPolicy};
+use distlock::WaitPolicy;
 
 use crate::arguments::{Global, Try};
 use crate::exit::{Exit, Failure};
@@ -10,7 +10,7 @@ use crate::store;
 
 pub(super) async fn execute(global: &Global, printer: &Printer, attempt: Try) -> Result<Exit, Failure> {
     let client = store::connect(global).await?;
-    let options = LockOptions { wait: WaitPolicy::No, ..client.options().defaults.clone() };
+    let options = client.options().defaults.clone().wait(WaitPolicy::No);
     let exit = match client.lock_with(&attempt.key, &options).await {
         Ok(guard) => {
             let report = Tried::free(&guard);

@@ -23,7 +23,7 @@ pub(crate) struct Locks(Vec<Lock>);
 
 /// One holder.
 #[derive(Debug, Serialize)]
-pub(super) struct HolderReport {
+pub(crate) struct HolderReport {
     owner: OwnerId,
     token: FencingToken,
     expires_in_ms: Option<u64>,

@@ -62,11 +62,7 @@ impl Store {
                 round_trip_us: u64::try_from(health.round_trip.as_micros()).unwrap_or(u64::MAX),
                 warnings: health.warnings,
             },
-            ttls: format!(
-                "from {}, in steps of {}",
-                exactly(promised.ttl_min),
-                exactly(promised.ttl_grain)
-            ),
+            ttls: format!("from {}, in steps of {}", exactly(promised.ttl_min), exactly(promised.ttl_grain)),
         }
     }
 }
@@ -103,7 +99,7 @@ const fn survival(scope: FenceScope) -> &'static str {
         FenceScope::Process => "rise within this process",
         FenceScope::Instance => "rise while the server keeps its data",
         FenceScope::Durable => "rise across a crash, a restart, a power cut",
-        FenceScope::Cluster => "rise even when a server is lost",
+        _ => "rise even when a server is lost",
     }
 }
 

@@ -22,8 +22,7 @@ pub(super) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
 
 /// Names and values, one pair a line.
 pub(super) fn pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> String {
-    let rows: Vec<[String; 2]> =
-        pairs.into_iter().map(|(name, value)| [name.to_owned(), value]).collect();
+    let rows: Vec<[String; 2]> = pairs.into_iter().map(|(name, value)| [name.to_owned(), value]).collect();
     columns(&rows)
 }
 

@@ -24,7 +24,7 @@ pub(super) enum Change {
 
 /// How the command's first process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// With a status of its own.
     Exited(i32),
     /// By a signal.
@@ -33,7 +33,7 @@ pub(super) enum Ending {
 
 impl Ending {
     /// The status a shell would report.
-    pub(super) fn status(self) -> u8 {
+    pub(crate) fn status(self) -> u8 {
         let status = match self {
             Self::Exited(code) => code & 0xff,
             Self::Killed(signal) => 128 + (signal & 0x7f),

@@ -100,12 +100,7 @@ fn wait_for_stdin() -> io::Result<Option<OwnedFd>> {
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut word = [0; 2];
     retry_on_intr(|| {
-        recvmsg(
-            rustix::stdio::stdin(),
-            &mut [IoSliceMut::new(&mut word)],
-            &mut ancillary,
-            RecvFlags::empty(),
-        )
+        recvmsg(rustix::stdio::stdin(), &mut [IoSliceMut::new(&mut word)], &mut ancillary, RecvFlags::empty())
     })?;
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(mut fds) = message

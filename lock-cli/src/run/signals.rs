@@ -19,13 +19,13 @@ const FORWARDED: [Signal; 7] =
 /// A signal that was ignored when the program started stays ignored, for the command too: `nohup`
 /// and background jobs of simple shells count on it.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
 }
 
 impl Signals {
     /// From now on the signals arrive here instead of ending the process. Needs a tokio runtime.
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         let respected = FORWARDED.into_iter().filter(|signal| !procfs::is_ignored(signal.as_raw()));
         let streams = respected
             .chain([Signal::CONT, Signal::CHILD])
@@ -35,7 +35,7 @@ impl Signals {
     }
 
     /// The next signal. Several of the same kind may arrive as one.
-    pub(super) async fn next(&mut self) -> Signal {
+    pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.streams {
                 if stream.poll_recv(context) == Poll::Ready(Some(())) {
@@ -53,13 +53,14 @@ pub(super) fn deafen() -> io::Result<Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let inside = runtime.enter();
     for signal in FORWARDED.into_iter().chain([Signal::ALARM, Signal::PIPE]) {
-        unix::signal(SignalKind::from_raw(signal.as_raw()))?;
+        // The stream may go; the handler stays.
+        drop(unix::signal(SignalKind::from_raw(signal.as_raw()))?);
     }
     drop(inside);
     Ok(runtime)
 }
 
 /// Whether a signal asks the command to end.
-pub(super) fn asks_to_end(signal: Signal) -> bool {
+pub(crate) fn asks_to_end(signal: Signal) -> bool {
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT].contains(&signal)
 }

@@ -44,6 +44,8 @@ pub(crate) struct Supervision<'a> {
 pub(crate) struct Outcome {
     /// The command's own end.
     pub(crate) ending: Ending,
+    /// Whether it was told to end, or was ended, because the lock could not be kept.
+    pub(crate) cut_short: bool,
     /// Whether its whole process group is gone, so that the lock may be released.
     pub(crate) group_is_empty: bool,
 }
@@ -65,7 +67,7 @@ impl<'a> Supervision<'a> {
         let launcher = Launcher::start(command, &environment)
             .map_err(|error| Failure::system("can't start a process for the command", error))?;
         let timetable = Timetable::new(guard.ttl(), grace, guard.valid_until());
-        let shepherd = Shepherd::start(launcher.group(), timetable.kill_at())
+        let shepherd = Shepherd::start(launcher.group(), clock.clone(), timetable.kill_at())
             .map_err(|error| Failure::system("can't start the process that guards the command", error))?;
         let terminal = Terminal::controlling();
         if let Some(terminal) = &terminal {
@@ -95,8 +97,9 @@ impl<'a> Supervision<'a> {
         }
         self.command.reap();
         let group_is_empty = self.until_its_group_ends().await;
+        let cut_short = self.done != Due::Nothing || self.shepherd.has_acted();
         self.shepherd.dismiss();
-        Outcome { ending, group_is_empty }
+        Outcome { ending, cut_short, group_is_empty }
     }
 
     async fn until_it_ends(&mut self) -> Ending {
@@ -171,7 +174,9 @@ impl<'a> Supervision<'a> {
             LockState::Jeopardy => {
                 let left = self.timetable.terminate_at().since(self.clock.now());
                 let left = roughly(left);
-                say(&format!("`{key}`: the lock is not being renewed; unless that changes, the command is told to end in {left}"));
+                say(&format!(
+                    "`{key}`: the lock is not being renewed; unless that changes, the command is told to end in {left}"
+                ));
             }
             // The reason is said at the end.
             _ => {}
@@ -239,7 +244,10 @@ impl<'a> Supervision<'a> {
         let _ = self.guard.renew().await;
         self.look_at_lease();
         let left = roughly(self.timetable.kill_at().since(self.clock.now()));
-        say(&format!("`{}`: stopped; unless it goes on within {left}, it is killed and the lock given up", self.guard.key()));
+        say(&format!(
+            "`{}`: stopped; unless it goes on within {left}, it is killed and the lock given up",
+            self.guard.key()
+        ));
         let _ = kill_current_process_group(Signal::TSTP);
         if self.was_stopped().await {
             return self.go_on();

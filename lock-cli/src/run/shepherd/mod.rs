@@ -9,9 +9,9 @@ mod orders;
 mod watch;
 
 use std::io::{self, PipeWriter, Write};
-use std::process::{Child, ExitCode, Stdio};
+use std::process::{Child, ExitCode, ExitStatus, Stdio};
 
-use distlock::Instant;
+use distlock::{Clock, Instant};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use self::orders::Order;
@@ -26,20 +26,21 @@ pub(super) struct Shepherd {
     process: Child,
     orders: PipeWriter,
     group: ProcessGroup,
+    clock: Clock,
     until: Instant,
 }
 
 impl Shepherd {
-    /// Starts a shepherd for `group`, which may live until `until`.
-    pub(super) fn start(group: ProcessGroup, until: Instant) -> io::Result<Self> {
+    /// Starts a shepherd for `group`, which may live until `until` on the lease's clock.
+    pub(super) fn start(group: ProcessGroup, clock: Clock, until: Instant) -> io::Result<Self> {
         let (far_end, orders) = io::pipe()?;
         // A shepherd that does not read must not block the wrapper.
         fcntl_setfl(&orders, fcntl_getfl(&orders)? | OFlags::NONBLOCK)?;
         let process = this_program(ROLE).stdin(far_end).stdout(Stdio::null()).spawn()?;
-        let mut shepherd = Self { process, orders, group, until };
+        let mut shepherd = Self { process, orders, group, clock, until };
         // In this order: with the group alone, a dead wrapper already means the end.
         shepherd.order(Order::Watch(group))?;
-        shepherd.order(Order::Until(until))?;
+        shepherd.order(Order::Until(shepherd.in_common(until)))?;
         Ok(shepherd)
     }
 
@@ -53,7 +54,7 @@ impl Shepherd {
         if until == self.until {
             return Ok(());
         }
-        if self.order(Order::Until(until)).is_err() {
+        if self.order(Order::Until(self.in_common(until))).is_err() {
             return self.replace(until);
         }
         self.until = until;
@@ -63,9 +64,14 @@ impl Shepherd {
     /// Replaces a shepherd that somebody ended. One that ended because its work is done is left so.
     pub(super) fn keep_alive(&mut self) -> io::Result<()> {
         match self.process.try_wait()? {
-            Some(status) if status.code() != Some(i32::from(watch::DONE)) => self.replace(self.until),
+            Some(status) if !is_done(status) => self.replace(self.until),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the shepherd found the time to be over, and killed the group.
+    pub(super) fn has_acted(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(Some(status)) if is_done(status))
     }
 
     /// Sends the shepherd home. The group must be empty.
@@ -76,10 +82,17 @@ impl Shepherd {
     }
 
     fn replace(&mut self, until: Instant) -> io::Result<()> {
-        let fresh = Self::start(self.group, until)?;
+        let fresh = Self::start(self.group, self.clock.clone(), until)?;
         let old = std::mem::replace(self, fresh);
         old.dismiss();
         Ok(())
+    }
+
+    /// The instant on the clock that all processes of the machine share; the lease's may be another.
+    fn in_common(&self, instant: Instant) -> Instant {
+        // In this order: a pause between the two readings makes the result early, never late.
+        let now = Clock::system().now();
+        now.plus(instant.since(self.clock.now()))
     }
 
     fn order(&mut self, order: Order) -> io::Result<()> {
@@ -91,6 +104,10 @@ impl Shepherd {
             Err(error) => Err(error),
         }
     }
+}
+
+fn is_done(status: ExitStatus) -> bool {
+    status.code() == Some(i32::from(watch::DONE))
 }
 
 /// The shepherd's role.

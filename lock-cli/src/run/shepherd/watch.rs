@@ -22,6 +22,8 @@ const BROKEN: u8 = 70;
 const CLOCK_CHECK: Duration = Duration::from_millis(250);
 
 pub(super) fn main() -> ExitCode {
+    // Started through a link, it would go by the link's name.
+    let _ = rustix::thread::set_name(c"distlock");
     // Away from the terminal and its hang-ups, and from any folder somebody wants to unmount.
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");
