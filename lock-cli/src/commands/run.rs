@@ -94,11 +94,11 @@ fn with_command(metadata: &Metadata, command: &[OsString]) -> Metadata {
 /// Gives the lock back and says how it all ended.
 async fn settle(guard: LockGuard, outcome: Outcome) -> Exit {
     let key = guard.key().clone();
-    let command = Exit::Command(outcome.ending.status());
     let lost = |reason: LostReason| {
         say(&format!("`{key}`: the lock was lost while the command ran: {reason}"));
         Exit::Lost
     };
+    let status = if outcome.cut_short { Exit::Lost } else { Exit::Command(outcome.ending.status()) };
     if let LockState::Lost(reason) = guard.state() {
         return lost(reason);
     }
@@ -109,18 +109,21 @@ async fn settle(guard: LockGuard, outcome: Outcome) -> Exit {
         ));
         // Neither renewed nor released from here on.
         let _ = guard.into_lease();
-        return command;
+        return status;
     }
-    let ttl = guard.ttl();
+    let ttl = exactly(guard.ttl());
     match guard.unlock().await {
-        Ok(Release::Released) => command,
+        Ok(Release::Released) if outcome.cut_short => {
+            say(&format!("`{key}`: the command was ended because its lock could not be kept in time"));
+            status
+        }
+        Ok(Release::Released) => status,
         Ok(Release::NotHeld(reason)) => lost(reason),
         Err(error) => {
-            let ttl = exactly(ttl);
             say(&format!(
-                "the command is done, but the release of its lock is not known, so others may wait for up to {ttl}: {error}"
+                "the command has ended, but whether its lock was released is not known, so others may wait for up to {ttl}: {error}"
             ));
-            command
+            status
         }
     }
 }

@@ -31,17 +31,23 @@ pub(super) struct Shepherd {
 }
 
 impl Shepherd {
-    /// Starts a shepherd for `group`, which may live until `until` on the lease's clock.
+    /// Starts a shepherd for `group`, which may live until `until` on the lease's clock, and waits
+    /// until it is on guard.
     pub(super) fn start(group: ProcessGroup, clock: Clock, until: Instant) -> io::Result<Self> {
         let (far_end, orders) = io::pipe()?;
         // A shepherd that does not read must not block the wrapper.
         fcntl_setfl(&orders, fcntl_getfl(&orders)? | OFlags::NONBLOCK)?;
-        let process = this_program(ROLE).stdin(far_end).stdout(Stdio::null()).spawn()?;
+        let mut process = this_program(ROLE).stdin(far_end).stdout(Stdio::piped()).spawn()?;
+        let ready = process.stdout.take();
         let mut shepherd = Self { process, orders, group, clock, until };
         // In this order: with the group alone, a dead wrapper already means the end.
         shepherd.order(Order::Watch(group))?;
         shepherd.order(Order::Until(shepherd.in_common(until)))?;
-        Ok(shepherd)
+        match ready.map(watch::is_ready) {
+            Some(Ok(true)) => Ok(shepherd),
+            Some(Err(error)) => Err(error),
+            _ => Err(io::Error::other("it ended, or did not start in time")),
+        }
     }
 
     /// The process id, for those who reap strangers.

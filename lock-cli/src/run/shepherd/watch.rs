@@ -1,12 +1,15 @@
 //! The shepherd's own life.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use distlock::{Clock, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, read};
-use rustix::stdio::stdin;
+use rustix::io::{Errno, read, retry_on_intr, write};
+use rustix::stdio::{dup2_stdout, stdin, stdout};
 
 use super::orders::{Inbox, Order};
 use crate::message::say;
@@ -17,6 +20,11 @@ use crate::run::signals;
 pub(super) const DONE: u8 = 0;
 /// It can't do its work.
 const BROKEN: u8 = 70;
+
+/// What it says when it is on guard.
+const READY: &[u8] = b"!";
+/// How long it may take to be, on a machine with a lot to do.
+const START_TAKES: Duration = Duration::from_secs(10);
 
 /// Poll runs on a clock that stands still while the machine is suspended; look at the real one this often.
 const CLOCK_CHECK: Duration = Duration::from_millis(250);
@@ -30,7 +38,27 @@ pub(super) fn main() -> ExitCode {
     // Whoever ends a whole service with a signal means the wrapper and the command. The shepherd
     // goes when they have gone.
     let Ok(_deaf) = signals::deafen() else { return ExitCode::from(BROKEN) };
+    if report_ready().is_err() {
+        return ExitCode::from(BROKEN);
+    }
     Watch::default().run()
+}
+
+/// Says on standard output that no signal can end this process any more, and lets go of it.
+fn report_ready() -> io::Result<()> {
+    write(stdout(), READY)?;
+    dup2_stdout(File::open("/dev/null")?)?;
+    Ok(())
+}
+
+/// The wrapper's side of that: whether the shepherd is on guard.
+pub(super) fn is_ready(mut report: impl Read + AsFd) -> io::Result<bool> {
+    let timeout = Timespec::try_from(START_TAKES).map_err(io::Error::other)?;
+    if retry_on_intr(|| poll(&mut [PollFd::new(&report, PollFlags::IN)], Some(&timeout)))? == 0 {
+        return Ok(false);
+    }
+    let mut word = [0; READY.len()];
+    Ok(report.read(&mut word)? == READY.len())
 }
 
 #[derive(Debug, Default)]
