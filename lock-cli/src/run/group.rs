@@ -17,6 +17,11 @@ impl ProcessGroup {
         Self(leader)
     }
 
+    /// The group whose id was written on a command line.
+    pub(super) fn read(id: &str) -> Option<Self> {
+        id.parse().ok().and_then(Pid::from_raw).map(Self)
+    }
+
     pub(super) const fn id(self) -> Pid {
         self.0
     }

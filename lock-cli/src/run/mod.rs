@@ -15,7 +15,10 @@ mod supervise;
 mod terminal;
 mod timetable;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
+
+use self::group::ProcessGroup;
 
 pub(crate) use self::signals::{Signals, asks_to_end};
 pub(crate) use self::supervise::{Outcome, Supervision};
@@ -24,10 +27,11 @@ pub(crate) use self::supervise::{Outcome, Supervision};
 pub(crate) fn second_role() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let role = arguments.next()?;
+    let group = |argument: Option<OsString>| ProcessGroup::read(argument?.to_str()?);
     match role.to_str()? {
         launcher::ROLE => Some(launcher::main(arguments.collect())),
-        shepherd::ROLE => Some(shepherd::main()),
-        terminal::ROLE => Some(terminal::main(arguments.next().as_ref().and_then(|group| group.to_str()))),
+        shepherd::ROLE => Some(shepherd::main(group(arguments.next()))),
+        terminal::ROLE => Some(terminal::main(group(arguments.next()))),
         _ => None,
     }
 }

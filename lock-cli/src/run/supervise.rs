@@ -97,9 +97,14 @@ impl<'a> Supervision<'a> {
         }
         self.command.reap();
         let group_is_empty = self.until_its_group_ends().await;
-        let cut_short = self.done != Due::Nothing || self.shepherd.has_acted();
+        let cut_short = self.done != Due::Nothing || self.was_killed_in_our_stead(ending);
         self.shepherd.dismiss();
         Outcome { ending, cut_short, group_is_empty }
+    }
+
+    /// Whether the shepherd ended the command, while this process was stopped or starved.
+    fn was_killed_in_our_stead(&mut self, ending: Ending) -> bool {
+        ending == Ending::Killed(Signal::KILL.as_raw()) && self.shepherd.has_acted()
     }
 
     async fn until_it_ends(&mut self) -> Ending {

@@ -59,9 +59,8 @@ impl Terminal {
 }
 
 /// The role of the process that gives the terminal, its standard input, back to a group.
-pub(super) fn main(group: Option<&str>) -> ExitCode {
-    let group = group.and_then(|group| group.parse().ok()).and_then(Pid::from_raw);
-    match group.map(|group| tcsetpgrp(rustix::stdio::stdin(), group)) {
+pub(super) fn main(group: Option<ProcessGroup>) -> ExitCode {
+    match group.map(|group| tcsetpgrp(rustix::stdio::stdin(), group.id())) {
         Some(Ok(())) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }

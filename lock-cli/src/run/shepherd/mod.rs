@@ -1,20 +1,21 @@
 //! The shepherd: a second process that ends the command when the wrapper can't.
 //!
-//! The wrapper tells it over a pipe which process group to watch, and until when that may live. The
+//! It is started for one process group, and told over a pipe until when that may live. The
 //! shepherd kills the group at that instant, and at once when the pipe ends, which is when the
 //! wrapper died. So the command outlives its lock neither with a killed wrapper nor with one that
 //! is stopped or starved.
 
 mod orders;
+mod reports;
 mod watch;
 
 use std::io::{self, PipeWriter, Write};
-use std::process::{Child, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 
 use distlock::{Clock, Instant};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-use self::orders::Order;
+use self::reports::Reports;
 use super::group::ProcessGroup;
 use super::relaunch::this_program;
 
@@ -25,6 +26,7 @@ pub(super) const ROLE: &str = "__shepherd";
 pub(super) struct Shepherd {
     process: Child,
     orders: PipeWriter,
+    reports: Reports,
     group: ProcessGroup,
     clock: Clock,
     until: Instant,
@@ -37,17 +39,21 @@ impl Shepherd {
         let (far_end, orders) = io::pipe()?;
         // A shepherd that does not read must not block the wrapper.
         fcntl_setfl(&orders, fcntl_getfl(&orders)? | OFlags::NONBLOCK)?;
-        let mut process = this_program(ROLE).stdin(far_end).stdout(Stdio::piped()).spawn()?;
-        let ready = process.stdout.take();
-        let mut shepherd = Self { process, orders, group, clock, until };
-        // In this order: with the group alone, a dead wrapper already means the end.
-        shepherd.order(Order::Watch(group))?;
-        shepherd.order(Order::Until(shepherd.in_common(until)))?;
-        match ready.map(watch::is_ready) {
-            Some(Ok(true)) => Ok(shepherd),
-            Some(Err(error)) => Err(error),
-            _ => Err(io::Error::other("it ended, or did not start in time")),
-        }
+        // The group stands on its command line: a wrapper that dies from now on is missed at once.
+        let mut process = this_program(ROLE)
+            .arg(group.id().as_raw_pid().to_string())
+            .stdin(far_end)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let reports = process.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let reports = Reports::wait_for_guard(reports).inspect_err(|_| {
+            // Before its orders end, which it would take for our death.
+            let _ = process.kill();
+            let _ = process.wait();
+        })?;
+        let mut shepherd = Self { process, orders, reports, group, clock, until };
+        shepherd.order(until)?;
+        Ok(shepherd)
     }
 
     /// The process id, for those who reap strangers.
@@ -60,24 +66,24 @@ impl Shepherd {
         if until == self.until {
             return Ok(());
         }
-        if self.order(Order::Until(self.in_common(until))).is_err() {
+        if self.order(until).is_err() && !self.has_acted() {
             return self.replace(until);
         }
         self.until = until;
         Ok(())
     }
 
-    /// Replaces a shepherd that somebody ended. One that ended because its work is done is left so.
+    /// Replaces a shepherd that somebody ended. One that ended because it has acted is left so.
     pub(super) fn keep_alive(&mut self) -> io::Result<()> {
-        match self.process.try_wait()? {
-            Some(status) if !is_done(status) => self.replace(self.until),
-            _ => Ok(()),
+        if self.process.try_wait()?.is_some() && !self.has_acted() {
+            return self.replace(self.until);
         }
+        Ok(())
     }
 
     /// Whether the shepherd found the time to be over, and killed the group.
     pub(super) fn has_acted(&mut self) -> bool {
-        matches!(self.process.try_wait(), Ok(Some(status)) if is_done(status))
+        self.reports.is_time_over()
     }
 
     /// Sends the shepherd home. The group must be empty.
@@ -101,9 +107,9 @@ impl Shepherd {
         now.plus(instant.since(self.clock.now()))
     }
 
-    fn order(&mut self, order: Order) -> io::Result<()> {
+    fn order(&mut self, until: Instant) -> io::Result<()> {
         // Shorter than what a pipe takes in one piece, so it arrives whole or not at all.
-        let line = order.to_string();
+        let line = orders::line(self.in_common(until));
         match self.orders.write(line.as_bytes()) {
             Ok(written) if written == line.len() => Ok(()),
             Ok(_) => Err(io::ErrorKind::WriteZero.into()),
@@ -112,11 +118,7 @@ impl Shepherd {
     }
 }
 
-fn is_done(status: ExitStatus) -> bool {
-    status.code() == Some(i32::from(watch::DONE))
-}
-
 /// The shepherd's role.
-pub(super) fn main() -> ExitCode {
-    watch::main()
+pub(super) fn main(group: Option<ProcessGroup>) -> ExitCode {
+    watch::main(group)
 }

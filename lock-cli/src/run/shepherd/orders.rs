@@ -1,51 +1,25 @@
-//! What the wrapper tells its shepherd: one line an order.
-
-use std::fmt;
+//! What the wrapper tells its shepherd while the command runs: until when that may live, an instant
+//! a line.
 
 use distlock::Instant;
-use rustix::process::Pid;
 
-use crate::run::group::ProcessGroup;
-
-/// One order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    /// Watch this group.
-    Watch(ProcessGroup),
-    /// The group may live until this instant of the system clock.
-    Until(Instant),
+/// The line that lets the command live until `until` on the system's clock.
+pub(super) fn line(until: Instant) -> String {
+    format!("{}\n", until.as_nanos())
 }
 
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Watch(group) => writeln!(f, "watch {}", group.id().as_raw_pid()),
-            Self::Until(instant) => writeln!(f, "until {}", instant.as_nanos()),
-        }
-    }
-}
-
-impl Order {
-    fn read(line: &str) -> Option<Self> {
-        match line.split_once(' ')? {
-            ("watch", id) => Some(Self::Watch(ProcessGroup::led_by(Pid::from_raw(id.parse().ok()?)?))),
-            ("until", nanos) => Some(Self::Until(Instant::from_nanos(nanos.parse().ok()?))),
-            _ => None,
-        }
-    }
-}
-
-/// Orders out of the bytes that arrive.
+/// Lines out of the bytes that arrive.
 #[derive(Debug, Default)]
 pub(super) struct Inbox(Vec<u8>);
 
 impl Inbox {
-    /// Adds bytes, and takes out the orders that are complete.
-    pub(super) fn receive(&mut self, bytes: &[u8]) -> Vec<Order> {
+    /// Adds bytes, and gives the instant of the last line that is complete.
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Option<Instant> {
         self.0.extend_from_slice(bytes);
-        let Some(end) = self.0.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
-        let whole: Vec<u8> = self.0.drain(..=end).collect();
-        String::from_utf8_lossy(&whole).lines().filter_map(Order::read).collect()
+        let end = self.0.iter().rposition(|byte| *byte == b'\n')?;
+        let lines: Vec<u8> = self.0.drain(..=end).collect();
+        let nanos = String::from_utf8_lossy(&lines).lines().next_back()?.parse().ok()?;
+        Some(Instant::from_nanos(nanos))
     }
 }
 
@@ -54,22 +28,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_survive_any_cut() {
-        let orders = [
-            Order::Watch(ProcessGroup::led_by(Pid::from_raw(4711).unwrap())),
-            Order::Until(Instant::from_nanos(12_345_678_901_234)),
-        ];
-        let text: String = orders.iter().map(ToString::to_string).collect();
+    fn the_last_order_counts_however_the_bytes_are_cut() {
+        let last = Instant::from_nanos(12_345_678_901_234);
+        let text = line(Instant::from_nanos(1)) + &line(last);
         for cut in 0..text.len() {
             let mut inbox = Inbox::default();
-            let mut received = inbox.receive(&text.as_bytes()[..cut]);
-            received.extend(inbox.receive(&text.as_bytes()[cut..]));
-            assert_eq!(received, orders, "cut at {cut}");
+            let first = inbox.receive(&text.as_bytes()[..cut]);
+            assert!(first.is_none() || first == Some(Instant::from_nanos(1)), "cut at {cut}");
+            assert_eq!(inbox.receive(&text.as_bytes()[cut..]), Some(last), "cut at {cut}");
         }
     }
 
     #[test]
     fn nonsense_is_passed_over() {
-        assert_eq!(Inbox::default().receive(b"watch 0\nuntil soon\n\nhello\n"), []);
+        assert_eq!(Inbox::default().receive(b"soon\n"), None);
     }
 }

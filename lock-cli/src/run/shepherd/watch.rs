@@ -1,35 +1,24 @@
 //! The shepherd's own life.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use distlock::{Clock, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, read, retry_on_intr, write};
-use rustix::stdio::{dup2_stdout, stdin, stdout};
+use rustix::io::{Errno, read};
+use rustix::stdio::stdin;
 
-use super::orders::{Inbox, Order};
+use super::orders::Inbox;
+use super::reports::Report;
 use crate::message::say;
 use crate::run::group::ProcessGroup;
 use crate::run::signals;
 
-/// Its status when it has done its work, as opposed to having been ended by somebody.
-pub(super) const DONE: u8 = 0;
-/// It can't do its work.
-const BROKEN: u8 = 70;
-
-/// What it says when it is on guard.
-const READY: &[u8] = b"!";
-/// How long it may take to be, on a machine with a lot to do.
-const START_TAKES: Duration = Duration::from_secs(10);
-
 /// Poll runs on a clock that stands still while the machine is suspended; look at the real one this often.
 const CLOCK_CHECK: Duration = Duration::from_millis(250);
 
-pub(super) fn main() -> ExitCode {
+pub(super) fn main(group: Option<ProcessGroup>) -> ExitCode {
+    let Some(group) = group else { return ExitCode::FAILURE };
     // Started through a link, it would go by the link's name.
     let _ = rustix::thread::set_name(c"distlock");
     // Away from the terminal and its hang-ups, and from any folder somebody wants to unmount.
@@ -37,34 +26,16 @@ pub(super) fn main() -> ExitCode {
     let _ = std::env::set_current_dir("/");
     // Whoever ends a whole service with a signal means the wrapper and the command. The shepherd
     // goes when they have gone.
-    let Ok(_deaf) = signals::deafen() else { return ExitCode::from(BROKEN) };
-    if report_ready().is_err() {
-        return ExitCode::from(BROKEN);
-    }
-    Watch::default().run()
+    let Ok(_deaf) = signals::deafen() else { return ExitCode::FAILURE };
+    // If nobody hears it, the wrapper is dead, which the pipe with the orders shows next.
+    Report::OnGuard.send();
+    Watch { group, inbox: Inbox::default(), until: None }.run()
 }
 
-/// Says on standard output that no signal can end this process any more, and lets go of it.
-fn report_ready() -> io::Result<()> {
-    write(stdout(), READY)?;
-    dup2_stdout(File::open("/dev/null")?)?;
-    Ok(())
-}
-
-/// The wrapper's side of that: whether the shepherd is on guard.
-pub(super) fn is_ready(mut report: impl Read + AsFd) -> io::Result<bool> {
-    let timeout = Timespec::try_from(START_TAKES).map_err(io::Error::other)?;
-    if retry_on_intr(|| poll(&mut [PollFd::new(&report, PollFlags::IN)], Some(&timeout)))? == 0 {
-        return Ok(false);
-    }
-    let mut word = [0; READY.len()];
-    Ok(report.read(&mut word)? == READY.len())
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Watch {
+    group: ProcessGroup,
     inbox: Inbox,
-    group: Option<ProcessGroup>,
     until: Option<Instant>,
 }
 
@@ -76,11 +47,13 @@ impl Watch {
             match self.receive(self.pause(clock.now())) {
                 Ok(true) => {}
                 Ok(false) => return self.wrapper_died(),
-                Err(_) => return ExitCode::from(BROKEN),
+                Err(_) => return ExitCode::FAILURE,
             }
             if self.until.is_some_and(|until| clock.now() >= until) {
-                self.kill();
-                return ExitCode::from(DONE);
+                // Before the kill: whoever sees the dead command finds this too.
+                Report::TimeIsOver.send();
+                self.group.kill();
+                return ExitCode::SUCCESS;
             }
         }
     }
@@ -99,11 +72,8 @@ impl Watch {
             Err(Errno::INTR) => return Ok(true),
             result => result?,
         };
-        for order in self.inbox.receive(&bytes[..count]) {
-            match order {
-                Order::Watch(group) => self.group = Some(group),
-                Order::Until(instant) => self.until = Some(instant),
-            }
+        if let Some(until) = self.inbox.receive(&bytes[..count]) {
+            self.until = Some(until);
         }
         Ok(count > 0)
     }
@@ -113,16 +83,10 @@ impl Watch {
     }
 
     fn wrapper_died(&self) -> ExitCode {
-        if self.group.is_some_and(ProcessGroup::is_alive) {
-            self.kill();
+        if self.group.is_alive() {
+            self.group.kill();
             say("the wrapper was killed, so its command was killed too: nobody would renew the lock");
         }
-        ExitCode::from(DONE)
-    }
-
-    fn kill(&self) {
-        if let Some(group) = self.group {
-            group.kill();
-        }
+        ExitCode::SUCCESS
     }
 }
