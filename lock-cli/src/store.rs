@@ -50,16 +50,21 @@ fn own_store() -> Result<String, Failure> {
 }
 
 /// `$XDG_STATE_HOME`, or `~/.local/state`. A relative `$XDG_STATE_HOME` does not count, as the
-/// specification demands.
+/// specification demands. Without `$HOME`, the user database knows the home folder.
 fn state_folder() -> Result<PathBuf, Failure> {
-    let given = env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    // Without HOME, the user database knows the home folder.
+    let given = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let derived = || Xdg::new().ok().filter(|xdg| xdg.home_dir().is_absolute())?.state_dir();
-    given.or_else(derived).ok_or_else(|| {
-        Failure::usage(
-            "there is no folder for your locks: neither XDG_STATE_HOME nor HOME is set; set one, or give --url or DISTLOCK_URL",
-        )
-    })
+    absolute(given).or_else(derived).ok_or_else(nowhere)
+}
+
+fn absolute(folder: Option<PathBuf>) -> Option<PathBuf> {
+    folder.filter(|folder| folder.is_absolute())
+}
+
+fn nowhere() -> Failure {
+    Failure::usage(
+        "there is no folder for your locks: neither XDG_STATE_HOME nor HOME is set; set one, or give --url or DISTLOCK_URL",
+    )
 }
 
 /// Creates the folder, for this user alone: the locks in it are this user's.
@@ -96,6 +101,20 @@ mod tests {
     fn odd_paths_survive_the_url() {
         let url = StoreUrl::parse(&format!("sqlite:{}", percent_encoded("/home/a b/50%?x&ä#"))).unwrap();
         assert_eq!(url.path, "/home/a b/50%?x&ä#");
+    }
+
+    #[test]
+    fn a_relative_state_folder_does_not_count() {
+        assert_eq!(absolute(Some("state".into())), None);
+        assert_eq!(absolute(Some("".into())), None);
+        assert_eq!(absolute(Some("/state".into())), Some("/state".into()));
+    }
+
+    #[test]
+    fn without_any_home_it_says_what_to_set() {
+        let failure = nowhere();
+        assert_eq!(failure.exit.status(), 64);
+        assert!(failure.message.contains("XDG_STATE_HOME") && failure.message.contains("--url"));
     }
 
     #[test]

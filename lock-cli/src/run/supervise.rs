@@ -67,7 +67,7 @@ impl<'a> Supervision<'a> {
         let launcher = Launcher::start(command, &environment)
             .map_err(|error| Failure::system("can't start a process for the command", error))?;
         let timetable = Timetable::new(guard.ttl(), grace, guard.valid_until());
-        let shepherd = Shepherd::start(launcher.group(), clock.clone(), timetable.kill_at())
+        let shepherd = Shepherd::start(launcher.group(), clock.clone(), timetable.kill_at_latest())
             .map_err(|error| Failure::system("can't start the process that guards the command", error))?;
         let terminal = Terminal::controlling();
         if let Some(terminal) = &terminal {
@@ -166,7 +166,7 @@ impl<'a> Supervision<'a> {
             self.announce(state);
             self.state = state;
         }
-        let told = self.shepherd.allow_until(self.timetable.kill_at());
+        let told = self.shepherd.allow_until(self.timetable.kill_at_latest());
         if let Err(error) = told.and_then(|()| self.shepherd.keep_alive()) {
             say(&format!("can't replace the process that guards the command, going on without: {error}"));
         }
@@ -248,7 +248,7 @@ impl<'a> Supervision<'a> {
         // As much time as can be had. If it fails, there is less of it.
         let _ = self.guard.renew().await;
         self.look_at_lease();
-        let left = roughly(self.timetable.kill_at().since(self.clock.now()));
+        let left = roughly(self.timetable.kill_at_latest().since(self.clock.now()));
         say(&format!(
             "`{}`: stopped; unless it goes on within {left}, it is killed and the lock given up",
             self.guard.key()

@@ -57,6 +57,11 @@ impl Timetable {
         }
     }
 
+    /// When somebody else must have ended it, should this process not get to it.
+    pub(super) fn kill_at_latest(&self) -> Instant {
+        self.kill_at().plus(self.lead / 2)
+    }
+
     /// When it is told to end.
     pub(super) fn terminate_at(&self) -> Instant {
         let by_validity = self.valid_until.minus(self.lead).minus(self.grace);

@@ -167,3 +167,14 @@ fn a_background_job_leaves_the_terminal_alone() {
     session.shows("got:one");
     session.shows("over");
 }
+
+#[test]
+fn taking_a_lock_away_asks_first() {
+    let rig = Rig::memory();
+    let mut session = Session::start(&rig, "for i in 1 2; do $distlock force-unlock k; echo status:$?; done");
+    session.shows("[y/N]");
+    session.types("n\n");
+    session.shows("status:1");
+    session.types("y\n");
+    session.shows("status:0");
+}
