@@ -10,6 +10,9 @@ mod output;
 mod run;
 mod store;
 
+#[cfg(not(unix))]
+compile_error!("the distlock command needs Unix process groups and signals; the libraries build without");
+
 use std::process::ExitCode;
 
 use clap::Parser;

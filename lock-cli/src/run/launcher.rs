@@ -66,7 +66,7 @@ impl Launcher {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-        retry_on_intr(|| sendmsg(&self.gate, &[IoSlice::new(b"go")], &mut ancillary, SendFlags::NOSIGNAL))?;
+        retry_on_intr(|| sendmsg(&self.gate, &[IoSlice::new(b"go")], &mut ancillary, SendFlags::empty()))?;
         Ok(CommandProcess::new(self.process))
     }
 }

@@ -1,6 +1,7 @@
 //! Keeps a command and its lock together: neither outlives the other.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::time::Duration;
 
 use distlock::{Clock, LockGuard, LockState};
@@ -14,7 +15,7 @@ use super::signals::{Signals, asks_to_end};
 use super::terminal::Terminal;
 use super::timetable::{Due, Timetable};
 use crate::durations::roughly;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::message::say;
 
 /// Timers run on a clock that stands still while the machine is suspended; look at the real one this often.
@@ -74,7 +75,17 @@ impl<'a> Supervision<'a> {
             terminal.hand_to(launcher.group());
         }
         let state = guard.state();
+        if matches!(state, LockState::Lost(_)) || timetable.due(clock.now()) != Due::Nothing {
+            return Err(Failure::new(
+                Exit::Lost,
+                format!(
+                    "`{}`: the lock was all but over before the command could start, so it was not started",
+                    guard.key()
+                ),
+            ));
+        }
         let command = launcher.open().map_err(|error| Failure::system("can't start the command", error))?;
+        let_go_of_stdio();
         Ok(Self {
             guard,
             clock,
@@ -287,6 +298,16 @@ impl<'a> Supervision<'a> {
             terminal.hand_to(self.command.group());
         }
         self.command.group().signal(Signal::CONT);
+    }
+}
+
+/// Leaves standard input and output to the command alone: whoever is at their other end must notice
+/// when the command closes them.
+fn let_go_of_stdio() {
+    // Without /dev/null they stay open until the end, which harms nobody much.
+    if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdin(&nothing);
+        let _ = rustix::stdio::dup2_stdout(&nothing);
     }
 }
 

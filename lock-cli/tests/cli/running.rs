@@ -1,6 +1,6 @@
 //! What the command that runs under a lock gets, and what comes back from it.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::Stdio;
 
 use crate::rig::{Rig, Started, ended, is_alive};
@@ -69,6 +69,20 @@ fn standard_input_may_be_closed() {
             .current_dir(rig.folder.path()),
     );
     assert_eq!(end.status, Some(4), "{end:?}");
+}
+
+#[test]
+fn a_reader_notices_when_the_command_closes_its_output() {
+    let rig = Rig::memory();
+    let mut command =
+        rig.run(&["k"], "echo said; exec >&-; echo $$ > pid; while ! test -e go; do sleep 0.01; done");
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(said, "said\n");
+    assert!(is_alive(rig.pid("pid")), "the end of the output came before the end of the command");
+    std::fs::write(rig.path("go"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -20,6 +20,7 @@ const CLOCK_CHECK: Duration = Duration::from_millis(250);
 pub(super) fn main(group: Option<ProcessGroup>) -> ExitCode {
     let Some(group) = group else { return ExitCode::FAILURE };
     // Started through a link, it would go by the link's name.
+    #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"distlock");
     // Away from the terminal and its hang-ups, and from any folder somebody wants to unmount.
     let _ = rustix::process::setsid();
