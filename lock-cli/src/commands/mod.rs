@@ -37,7 +37,7 @@ pub(crate) fn execute(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Inspect(inspect) => with_runtime(inspect::execute(&global, &printer, inspect)),
         Command::ForceUnlock(force) => with_runtime(force_unlock::execute(&global, &printer, force)),
         Command::Info => with_runtime(info::execute(&global, &printer)),
-        Command::Conformance(conformance) => conformance::execute(&global, conformance),
+        Command::Conformance(conformance) => conformance::execute(&global, &printer, conformance),
         Command::Bench(bench) => bench::execute(&global, &printer, bench),
         Command::Completions(completions) => completions::execute(&printer, &completions),
     }
@@ -45,7 +45,7 @@ pub(crate) fn execute(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Runs a command to its end. The client's renewals go on in a thread of their own, so that a main
 /// thread that is held up (a blocked standard error) does not cost the lock.
-fn with_runtime(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+fn with_runtime<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
