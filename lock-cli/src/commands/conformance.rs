@@ -8,19 +8,15 @@ use distlock_conformance::{RunOptions, Subject, run};
 
 use crate::arguments::{Conformance, Format, Global};
 use crate::exit::{Exit, Failure};
-use crate::message::{is_watched, say};
 use crate::output::Printer;
 use crate::store;
 
 /// The suite starts this program again, with the same arguments, as further holders; in those
 /// processes `run` does not return.
-pub(super) fn execute(
-    global: &Global,
-    printer: &Printer,
-    conformance: Conformance,
-) -> Result<Exit, Failure> {
+pub(super) fn execute(global: &Global, printer: &Printer, conformance: Conformance) -> Result<Exit, Failure> {
     let subject = Store::look_at(global)?;
-    let options = RunOptions { filter: conformance.filter, ..RunOptions::default() };
+    let mut options = RunOptions::default();
+    options.filter = conformance.filter;
     let report = run(subject, &options, |_| ());
     if report.outcomes.is_empty() {
         return Err(Failure::usage("no case has a name that contains the filter; see the list without it"));
