@@ -20,9 +20,12 @@ use clap::Parser;
 use crate::arguments::Arguments;
 
 fn main() -> ExitCode {
-    message::tame_panics();
+    message::explain_panics("this is a bug in distlock");
     // Processes that `run` starts beside itself; they must not pay for the rest of the command.
     if let Some(exit) = run::second_role() {
+        return exit;
+    }
+    if let Some(exit) = distlock_bench::contend_if_asked(&distlock::registry()) {
         return exit;
     }
     let arguments = match Arguments::try_parse() {

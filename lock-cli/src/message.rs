@@ -44,12 +44,12 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Makes a panic one line as well, whatever RUST_BACKTRACE says.
-pub(crate) fn tame_panics() {
-    std::panic::set_hook(Box::new(|panic| {
+/// Makes a panic one line as well, whatever RUST_BACKTRACE says: what it means, where and why it was.
+pub(crate) fn explain_panics(meaning: &'static str) {
+    std::panic::set_hook(Box::new(move |panic| {
         let at = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
         let why = panic.payload_as_str().unwrap_or("no reason given");
-        say(&format!("this is a bug in distlock{at}: {why}"));
+        say(&format!("{meaning}{at}: {why}"));
     }));
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use clap_complete::Shell;
 use distlock::{LockKey, WaitPolicy};
+use distlock_bench::Scenario;
 
 use crate::durations;
 
@@ -130,15 +131,15 @@ Examples:
   distlock --url memory: bench --scenario hot
   distlock --format json bench --scenario uncontended --secs 10 --floor")]
 pub(crate) struct Bench {
-    /// What to measure: uncontended, spread, hot, herd or held
+    /// What to measure: uncontended, spread, hot, herd, held or processes
     #[arg(long, default_value = "uncontended")]
-    pub(crate) scenario: String,
+    pub(crate) scenario: Scenario,
     /// How many contenders, instead of the scenario's own number
     #[arg(long, value_name = "N")]
     pub(crate) contenders: Option<usize>,
-    /// For how long, in seconds
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) secs: u64,
+    /// For how long, in seconds, instead of the scenario's own time
+    #[arg(long, value_name = "N")]
+    pub(crate) secs: Option<u64>,
     /// Also run the bare statements of the same operation, interleaved, and show the ratio
     #[arg(long)]
     pub(crate) floor: bool,

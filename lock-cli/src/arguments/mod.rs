@@ -142,10 +142,20 @@ mod tests {
             (&["run", "--ttl", "1ns", "k", "--", "true"], "too short"),
             (&["run", "--tll", "3s", "k", "--", "true"], "--ttl"),
             (&["frobnicate"], "frobnicate"),
+            (&["bench", "--scenario", "hut"], "hot"),
             (&["--url", "", "ls"], "--url"),
         ] {
             let error = parse(line).unwrap_err().to_string();
             assert!(error.contains(text), "{line:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn help_names_every_scenario() {
+        let mut tree = Arguments::command();
+        let help = tree.find_subcommand_mut("bench").unwrap().render_help().to_string();
+        for scenario in distlock_bench::Scenario::ALL {
+            assert!(help.contains(scenario.id()), "{scenario}");
         }
     }
 

@@ -8,6 +8,7 @@ use distlock_conformance::{RunOptions, Subject, run};
 
 use crate::arguments::{Conformance, Format, Global};
 use crate::exit::{Exit, Failure};
+use crate::message::explain_panics;
 use crate::output::Printer;
 use crate::store;
 
@@ -17,6 +18,7 @@ pub(super) fn execute(global: &Global, printer: &Printer, conformance: Conforman
     let subject = Store::look_at(global)?;
     let mut options = RunOptions::default();
     options.filter = conformance.filter;
+    explain_panics("a check of the suite failed");
     let report = run(subject, &options, |_| ());
     if report.outcomes.is_empty() {
         return Err(Failure::usage("no case has a name that contains the filter; see the list without it"));

@@ -38,7 +38,7 @@ pub(crate) fn execute(arguments: Arguments) -> Result<Exit, Failure> {
         Command::ForceUnlock(force) => with_runtime(force_unlock::execute(&global, &printer, force)),
         Command::Info => with_runtime(info::execute(&global, &printer)),
         Command::Conformance(conformance) => conformance::execute(&global, &printer, conformance),
-        Command::Bench(bench) => bench::execute(&global, &printer, bench),
+        Command::Bench(bench) => with_all_cores(bench::execute(&global, &printer, bench)),
         Command::Completions(completions) => completions::execute(&printer, &completions),
     }
 }
@@ -46,11 +46,19 @@ pub(crate) fn execute(arguments: Arguments) -> Result<Exit, Failure> {
 /// Runs a command to its end. The client's renewals go on in a thread of their own, so that a main
 /// thread that is held up (a blocked standard error) does not cost the lock.
 fn with_runtime<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::system("can't start", error))?;
+    block_on(Builder::new_multi_thread().worker_threads(1), command)
+}
+
+/// Runs a command that makes load.
+fn with_all_cores<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    block_on(&mut Builder::new_multi_thread(), command)
+}
+
+fn block_on<T>(
+    builder: &mut Builder,
+    command: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let runtime = builder.enable_all().build().map_err(|error| Failure::system("can't start", error))?;
     let result = runtime.block_on(command);
     // Whatever still hangs in a driver must not keep the caller waiting.
     runtime.shutdown_background();

@@ -3,6 +3,7 @@
 
 mod forced;
 mod lock;
+mod measured;
 mod store;
 mod table;
 mod tried;
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 pub(crate) use self::forced::Forced;
 pub(crate) use self::lock::{Lock, Locks};
+pub(crate) use self::measured::Measured;
 pub(crate) use self::store::Store;
 pub(crate) use self::tried::Tried;
 use crate::arguments::Format;

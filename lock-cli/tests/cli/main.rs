@@ -19,5 +19,6 @@ mod loss;
 mod orphans;
 mod running;
 mod signals;
+mod stores;
 mod terminal;
 mod usage;
