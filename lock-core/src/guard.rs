@@ -218,7 +218,7 @@ impl Drop for LockGuard {
         if let Some(held) = self.held.take() {
             self.client.watchdog.forget(&held);
             let turn: Option<Turn> = held.take_turn();
-            let _ = held.release();
+            held.abandon();
             self.client.releaser.push(Sweep::of(&held, turn));
         }
     }

@@ -180,6 +180,12 @@ impl Held {
         }
     }
 
+    /// Ends the hold without a look at the clock, which can't be read while a thread is torn down.
+    pub(crate) fn abandon(&self) {
+        let _ = self.end.set(End::Released);
+        self.changed.notify_waiters();
+    }
+
     /// Makes a loss by time permanent.
     pub(crate) fn settle(&self) {
         if let LockState::Lost(reason) = self.state() {
@@ -217,6 +223,14 @@ impl Held {
             if let LockState::Lost(reason) = state {
                 return reason;
             }
+            state = self.state_changed(state).await;
+        }
+    }
+
+    /// Waits until the lock is lost or given back.
+    pub(crate) async fn ended(&self) {
+        let mut state = self.state();
+        while state.is_valid() {
             state = self.state_changed(state).await;
         }
     }

@@ -2,11 +2,12 @@
 
 mod admin;
 mod backend;
+mod background;
 mod backoff;
 mod claim;
 mod client;
 mod clock;
-mod driver;
+
 mod error;
 mod escape;
 mod fence_gate;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::backend::LockBackend;
+use crate::background::BackgroundTasks;
 use crate::backoff::Backoff;
 use crate::claim::Claim;
 use crate::client::Turn;
 use crate::clock::{Clock, Instant};
-use crate::driver::Drivers;
 use crate::held::Held;
 use crate::owner::OwnerId;
 use crate::waiting::{bounded, sleep_until};
@@ -22,7 +22,7 @@ use crate::watchdog::unpanicked;
 pub(crate) struct Releaser {
     backend: Arc<dyn LockBackend>,
     clock: Clock,
-    drivers: Arc<Drivers>,
+    background: Arc<BackgroundTasks>,
     queue: Mutex<Queue>,
     drained: Notify,
 }
@@ -42,7 +42,9 @@ pub(crate) struct Sweep {
     op_timeout: Duration,
     /// Whether a request of this claim may still be on its way: then one sweep is not enough.
     doubtful: bool,
-    /// Passed on when the claim is gone.
+    /// Whether the store acknowledged a release already, so that only the later sweep is left.
+    acknowledged: bool,
+    /// Passed on after the first sweep, however that ends: who comes next finds out for itself.
     turn: Option<Turn>,
 }
 
@@ -53,7 +55,8 @@ impl Sweep {
             claim: held.lease().claim.clone(),
             ttl: held.lease().ttl,
             op_timeout: held.timing().op_timeout,
-            doubtful: false,
+            doubtful: held.doubtful(),
+            acknowledged: false,
             turn,
         }
     }
@@ -65,12 +68,12 @@ impl Sweep {
         op_timeout: Duration,
         turn: Option<Turn>,
     ) -> Self {
-        Self { claim, ttl, op_timeout, doubtful: true, turn }
+        Self { claim, ttl, op_timeout, doubtful: true, acknowledged: false, turn }
     }
 
-    /// Sweeps a second time, after a request that was not answered.
-    pub(crate) const fn doubtful(mut self) -> Self {
-        self.doubtful = true;
+    /// The later sweep alone, after a release that the store acknowledged.
+    pub(crate) const fn acknowledged(mut self) -> Self {
+        self.acknowledged = true;
         self
     }
 }
@@ -79,8 +82,8 @@ impl Releaser {
     /// Sweeps under way at once.
     pub(crate) const PARALLEL: usize = 64;
 
-    pub(crate) fn new(backend: Arc<dyn LockBackend>, drivers: Arc<Drivers>) -> Self {
-        Self { clock: backend.clock(), backend, drivers, queue: Mutex::default(), drained: Notify::new() }
+    pub(crate) fn new(backend: Arc<dyn LockBackend>, background: Arc<BackgroundTasks>) -> Self {
+        Self { clock: backend.clock(), backend, background, queue: Mutex::default(), drained: Notify::new() }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -93,7 +96,7 @@ impl Releaser {
         queue.pending.insert(sweep.claim.owner, sweep.claim.clone());
         queue.waiting.push_back(sweep);
         drop(queue);
-        self.drivers.wake_all();
+        self.background.wake_all();
     }
 
     /// Takes the next sweep, to be [`run`](Releaser::run).
@@ -107,8 +110,8 @@ impl Releaser {
         let mut sweep = Unfinished { releaser: self, sweep: Some(sweep) };
         let Some(job) = sweep.sweep.as_mut() else { return };
         let give_up = self.clock.now().plus(job.ttl).plus(job.op_timeout * 2);
-        if self.until_acknowledged(job, give_up).await {
-            job.turn = None;
+        if job.acknowledged || self.until_acknowledged(job, give_up).await {
+            job.acknowledged = true;
             if job.doubtful {
                 // The lost request can't land later than this: the store works on nothing for longer.
                 sleep_until(&self.clock, self.clock.now().plus(job.op_timeout)).await;
@@ -136,11 +139,13 @@ impl Releaser {
         }
     }
 
-    async fn until_acknowledged(&self, job: &Sweep, give_up: Instant) -> bool {
+    async fn until_acknowledged(&self, job: &mut Sweep, give_up: Instant) -> bool {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         loop {
             let unlock = unpanicked(self.backend.unlock(&job.claim));
-            if bounded(job.op_timeout, unlock).await.is_ok() {
+            let answer = bounded(job.op_timeout, unlock).await;
+            drop(job.turn.take());
+            if answer.is_ok() {
                 return true;
             }
             let again = self.clock.now().plus(backoff.pause());

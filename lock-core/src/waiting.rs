@@ -79,22 +79,25 @@ where
         self
     }
 
-    /// Runs the loop; `on_busy` sees every busy answer.
-    pub(crate) async fn run(&mut self, mut on_busy: impl FnMut(&Busy)) -> Result<Lease> {
+    /// Runs the loop; `observe` sees every answer but the grant.
+    pub(crate) async fn run(&mut self, mut observe: impl FnMut(Result<&Busy, &Error>)) -> Result<Lease> {
         loop {
             match attempt(self.backend, self.request, self.op_timeout).await {
                 Ok(TryLock::Acquired(lease)) => return Ok(lease),
                 Ok(TryLock::Busy(busy)) => {
                     self.trouble.reset();
                     self.trouble_since = None;
-                    on_busy(&busy);
+                    observe(Ok(&busy));
                     if self.deadline.is_past(&self.clock) {
                         return Err(self.wait_timeout(Some(busy)));
                     }
                     self.wait_for_release(&busy).await;
                     self.last_busy = Some(busy);
                 }
-                Err(error) if error.is_retryable() => self.ride_out(error).await?,
+                Err(error) if error.is_retryable() => {
+                    observe(Err(&error));
+                    self.ride_out(error).await?;
+                }
                 Err(error) => return Err(error),
             }
         }

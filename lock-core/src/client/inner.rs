@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::Notify;
+
 use super::attempt::Attempt;
 use super::options::ClientOptions;
 use super::turns::{Turn, Turns};
 use crate::backend::LockBackend;
+use crate::background::BackgroundTasks;
 use crate::clock::Clock;
-use crate::driver::Drivers;
 use crate::error::{Effect, Error, ErrorKind, Operation, Result};
 use crate::held::Held;
 use crate::key::LockKey;
@@ -26,41 +28,60 @@ pub(crate) struct ClientInner {
     pub(crate) turns: Arc<Turns>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) releaser: Arc<Releaser>,
-    drivers: Arc<Drivers>,
+    background: Arc<BackgroundTasks>,
     shut_down: AtomicBool,
+    shutting_down: Notify,
 }
 
 impl ClientInner {
     pub(super) fn new(backend: Arc<dyn LockBackend>, options: ClientOptions) -> Self {
-        let drivers = Arc::new(Drivers::default());
+        let background = Arc::new(BackgroundTasks::default());
         Self {
             clock: backend.clock(),
             turns: Turns::new(options.max_waiters),
-            watchdog: Arc::new(Watchdog::new(Arc::clone(&backend), Arc::clone(&drivers))),
-            releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&drivers))),
-            drivers,
+            watchdog: Arc::new(Watchdog::new(Arc::clone(&backend), Arc::clone(&background))),
+            releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&background))),
+            background,
             backend,
             options,
             shut_down: AtomicBool::new(false),
+            shutting_down: Notify::new(),
         }
     }
 
     /// Fails after shutdown, and makes sure that the background task runs.
     pub(super) fn ready(&self) -> Result<()> {
         if self.shut_down.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Shutdown, "the client was shut down; make a new one"));
+            return Err(shut_down());
         }
-        self.drivers.ensure(&self.watchdog, &self.releaser)
+        self.background.ensure(&self.watchdog, &self.releaser)
     }
 
-    /// Refuses new work from now on.
+    /// Refuses new work from now on, and sends those who wait away.
     pub(super) fn refuse_work(&self) {
         self.shut_down.store(true, Ordering::Release);
+        self.turns.close();
+        self.shutting_down.notify_waiters();
+    }
+
+    /// Runs `work` until the client is shut down.
+    pub(super) async fn unless_shut_down<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let shutting_down = self.shutting_down.notified();
+        tokio::pin!(shutting_down);
+        shutting_down.as_mut().enable();
+        if self.shut_down.load(Ordering::Acquire) {
+            return Err(shut_down());
+        }
+        tokio::select! {
+            biased;
+            () = shutting_down => Err(shut_down()),
+            done = work => done,
+        }
     }
 
     /// Makes sure that the background task runs, also after shutdown.
     pub(super) fn drive(&self) -> Result<()> {
-        self.drivers.ensure(&self.watchdog, &self.releaser)
+        self.background.ensure(&self.watchdog, &self.releaser)
     }
 
     /// Names backend, operation and key in an error.
@@ -98,9 +119,14 @@ impl ClientInner {
                 }
                 release => release,
             });
-            pending.sweep = pending.sweep.take().map(Sweep::doubtful);
-        } else if answer.is_ok() && !held.doubtful() {
-            drop(pending.sweep.take());
+        }
+        if answer.is_ok() {
+            // The turn goes on now; a claim in doubt is swept once more later.
+            let swept = pending.sweep.take();
+            if held.doubtful() {
+                drop(swept);
+                self.releaser.push(Sweep::of(held, None).acknowledged());
+            }
         }
         answer.map_err(|error| self.context(error, Operation::Unlock, &claim.key))
     }
@@ -113,9 +139,7 @@ impl ClientInner {
         let answer = bounded(limit, self.backend.hand_over(&held.lease_now(), &next)).await;
         match answer.map_err(|error| self.context(error, Operation::HandOver, &next.claim.key))? {
             TryLock::Acquired(lease) => {
-                if !held.doubtful() {
-                    old.sweep = None;
-                }
+                old.sweep = held.doubtful().then(|| Sweep::of(held, None).acknowledged());
                 let mut new = new;
                 if let Some(turn) = new.turn.take() {
                     match turn.pass_granted(next.claim.owner, lease) {
@@ -137,8 +161,12 @@ impl ClientInner {
 
 impl Drop for ClientInner {
     fn drop(&mut self) {
-        self.drivers.close();
+        self.background.close();
     }
+}
+
+pub(super) fn shut_down() -> Error {
+    Error::new(ErrorKind::Shutdown, "the client was shut down; make a new one")
 }
 
 /// Hands a release to the background task when dropped before it was acknowledged.

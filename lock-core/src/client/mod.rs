@@ -363,7 +363,7 @@ impl LockClient {
             biased;
             called = place.wait() => called?,
             () = sleep_until(&self.inner.clock, deadline.instant()) => {
-                let busy = self.inner.turns.last_busy(&job.request.claim.key);
+                let busy = self.inner.turns.obstacle(&job.request.claim.key)?;
                 return Err(self.timed_out(&job.request, busy));
             }
         };
@@ -383,18 +383,17 @@ impl LockClient {
         let armed = Attempt::new(&self.inner, request.claim.clone(), timing.ttl, timing.op_timeout, turn);
         let backend = &*self.inner.backend;
         if backend.info().supports.native_wait {
-            let lease = backend.lock(&request, deadline).await?;
+            let lease = self.inner.unless_shut_down(backend.lock(&request, deadline)).await?;
             let turn = armed.disarm();
             return Ok(self.guard(lease, timing, turn, false));
         }
         let mut wait = Wait::new(backend, &request, deadline).op_timeout(timing.op_timeout);
-        let lease = wait
-            .run(|busy| {
-                if let Some(turn) = &armed.turn {
-                    turn.note_busy(busy);
-                }
-            })
-            .await?;
+        let note = |answer: Result<&Busy, &Error>| {
+            if let Some(turn) = &armed.turn {
+                turn.note(answer);
+            }
+        };
+        let lease = self.inner.unless_shut_down(wait.run(note)).await?;
         let doubtful = wait.had_trouble();
         let turn = armed.disarm();
         Ok(self.guard(lease, timing, turn, doubtful))

@@ -32,6 +32,7 @@ struct Line {
     /// Whether whoever has the turn holds the lock, rather than contending for it.
     granted: bool,
     last_busy: Option<Busy>,
+    last_trouble: Option<Error>,
 }
 
 #[derive(Debug)]
@@ -122,9 +123,22 @@ impl Turns {
         (!line.granted || !line.waiting.is_empty()).then(|| line.last_busy.clone().unwrap_or_default())
     }
 
-    /// What was last seen of the key's holder.
-    pub(crate) fn last_busy(&self, key: &LockKey) -> Option<Busy> {
-        self.lines().by_key.get(key)?.last_busy.clone()
+    /// Why a place in the line did not lead to the lock: what was last seen of its holder, or the
+    /// trouble that the head of the line has with the store.
+    pub(crate) fn obstacle(&self, key: &LockKey) -> Result<Option<Busy>> {
+        let lines = self.lines();
+        let Some(line) = lines.by_key.get(key) else { return Ok(None) };
+        line.last_trouble.clone().map_or_else(|| Ok(line.last_busy.clone()), Err)
+    }
+
+    /// Sends everybody in line away.
+    pub(crate) fn close(&self) {
+        let mut lines = self.lines();
+        let waiting: Vec<_> =
+            lines.by_key.values_mut().map(|line| std::mem::take(&mut line.waiting)).collect();
+        lines.waiters = 0;
+        drop(lines);
+        drop(waiting);
     }
 
     /// Number of keys with a line.
@@ -150,15 +164,22 @@ impl Turns {
 }
 
 impl Turn {
-    /// Notes what the store said of the holder.
-    pub(crate) fn note_busy(&self, busy: &Busy) {
-        self.turns.update(self.key.as_ref(), |line| line.last_busy = Some(busy.clone()));
+    /// Notes what the store answered, for those behind.
+    pub(crate) fn note(&self, answer: Result<&Busy, &Error>) {
+        self.turns.update(self.key.as_ref(), |line| match answer {
+            Ok(busy) => {
+                line.last_busy = Some(busy.clone());
+                line.last_trouble = None;
+            }
+            Err(error) => line.last_trouble = Some(error.clone()),
+        });
     }
 
     /// Notes that whoever has this turn holds the lock now.
     pub(crate) fn note_granted(&self, busy: impl FnOnce() -> Busy) {
         self.turns.update(self.key.as_ref(), |line| {
             line.granted = true;
+            line.last_trouble = None;
             line.last_busy = Some(busy());
         });
     }

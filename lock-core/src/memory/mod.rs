@@ -14,7 +14,7 @@ use self::store::Store;
 use crate::admin::{LockAdmin, LockRecord};
 use crate::backend::LockBackend;
 use crate::claim::Claim;
-use crate::clock::Clock;
+use crate::clock::{Clock, Instant};
 use crate::error::{Operation, Result};
 use crate::fencing::FencingToken;
 use crate::guarantees::{BackendInfo, Guarantees, Supports};
@@ -101,19 +101,18 @@ impl MemoryBackend {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn try_lock_now(&self, request: &LockRequest, ttl: Duration) -> TryLock {
+    fn try_lock_now(&self, request: &LockRequest, ttl: Duration, sent: Instant) -> TryLock {
         let now = self.clock.now();
-        let mut store = self.store();
-        match store.try_lock(request, ttl, now) {
-            Ok(token) => TryLock::Acquired(Lease::granted(request, token, ttl, now)),
+        match self.store().try_lock(request, ttl, now) {
+            Ok(token) => TryLock::Acquired(Lease::granted(request, token, ttl, sent)),
             Err(busy) => TryLock::Busy(busy),
         }
     }
 
-    fn renew_now(&self, lease: &Lease, ttl: Duration) -> Renewal {
+    fn renew_now(&self, lease: &Lease, ttl: Duration, sent: Instant) -> Renewal {
         let now = self.clock.now();
         match self.store().renew(&lease.claim.key, lease.claim.owner, ttl, now) {
-            Ok(()) => lease.renewed(ttl, now),
+            Ok(()) => lease.renewed(ttl, sent),
             Err(reason) => Renewal::Lost(reason),
         }
     }
@@ -136,19 +135,21 @@ impl LockBackend for MemoryBackend {
 
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
         let ttl = self.info.guarantees.effective_ttl(request.ttl)?;
+        let sent = self.clock.now();
         let plan = self.faults.before(Operation::TryLock).await?;
         if plan.twice {
-            self.try_lock_now(request, ttl);
+            self.try_lock_now(request, ttl, sent);
         }
-        plan.reply(self.try_lock_now(request, ttl))
+        plan.reply(self.try_lock_now(request, ttl, sent))
     }
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
+        let sent = self.clock.now();
         let plan = self.faults.before(Operation::Renew).await?;
         if plan.twice {
-            self.renew_now(lease, ttl);
+            self.renew_now(lease, ttl, sent);
         }
-        plan.reply(self.renew_now(lease, ttl))
+        plan.reply(self.renew_now(lease, ttl, sent))
     }
 
     async fn unlock(&self, claim: &Claim) -> Result<Release> {
@@ -183,11 +184,12 @@ impl LockBackend for MemoryBackend {
 
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
         let ttl = self.info.guarantees.effective_ttl(next.ttl)?;
+        let sent = self.clock.now();
         let plan = self.faults.before(Operation::HandOver).await?;
         let now = self.clock.now();
         let mut store = self.store();
         let outcome = match store.hand_over(&lease.claim, next, ttl, now) {
-            Ok(token) => TryLock::Acquired(Lease::granted(next, token, ttl, now)),
+            Ok(token) => TryLock::Acquired(Lease::granted(next, token, ttl, sent)),
             Err(busy) => TryLock::Busy(busy),
         };
         drop(store);
@@ -196,8 +198,8 @@ impl LockBackend for MemoryBackend {
 
     async fn probe(&self) -> Result<Health> {
         let before = self.clock.now();
-        drop(self.faults.before(Operation::Probe).await?);
-        Ok(Health::new(None, self.clock.now().since(before)))
+        let plan = self.faults.before(Operation::Probe).await?;
+        plan.reply(Health::new(None, self.clock.now().since(before)))
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

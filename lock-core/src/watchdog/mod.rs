@@ -10,13 +10,13 @@ use futures_util::{FutureExt, StreamExt, stream};
 
 use self::schedule::Schedule;
 use crate::backend::LockBackend;
+use crate::background::{BackgroundTask, BackgroundTasks};
 use crate::clock::{Clock, Instant};
-use crate::driver::{Driver, Drivers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::held::Held;
 use crate::lease::Lease;
 use crate::outcome::Renewal;
-use crate::waiting::bounded;
+use crate::waiting::{bounded, sleep_until};
 
 /// Most leases in one batch, so that a batch stays well inside its time limit.
 const BATCH: usize = 1000;
@@ -29,7 +29,9 @@ pub(crate) struct Watchdog {
     backend: Arc<dyn LockBackend>,
     clock: Clock,
     schedule: Mutex<Schedule>,
-    drivers: Arc<Drivers>,
+    /// Locks whose store announces losses, not yet listened for.
+    unheard: Mutex<Vec<Arc<Held>>>,
+    background: Arc<BackgroundTasks>,
 }
 
 /// Locks of one ttl to renew together.
@@ -40,15 +42,25 @@ pub(crate) struct Batch {
 }
 
 impl Watchdog {
-    pub(crate) fn new(backend: Arc<dyn LockBackend>, drivers: Arc<Drivers>) -> Self {
-        Self { clock: backend.clock(), backend, schedule: Mutex::default(), drivers }
+    pub(crate) fn new(backend: Arc<dyn LockBackend>, background: Arc<BackgroundTasks>) -> Self {
+        Self {
+            clock: backend.clock(),
+            backend,
+            schedule: Mutex::default(),
+            unheard: Mutex::default(),
+            background,
+        }
     }
 
     /// Starts renewing a lock and watching its time.
     pub(crate) fn watch(&self, held: &Arc<Held>) {
+        if self.backend.info().supports.loss_push && held.timing().renew_every.is_some() {
+            self.unheard().push(Arc::clone(held));
+            self.background.wake_all();
+        }
         let mut schedule = self.schedule();
         let due = schedule.insert(held, self.clock.now());
-        self.drivers.wake_before(due.min(self.clock.now().plus(schedule.check_every())));
+        self.background.wake_before(due.min(self.clock.now().plus(schedule.check_every())));
     }
 
     /// Stops for good: no renewal of this lock starts after this returns.
@@ -65,14 +77,38 @@ impl Watchdog {
         self.schedule().is_empty()
     }
 
-    /// Does what is due by the clock; `driver` is told when to come again.
-    pub(crate) fn tick(&self, driver: &Driver) -> Vec<Batch> {
+    /// Does what is due by the clock; `task` is told when to come again.
+    pub(crate) fn tick(&self, task: &BackgroundTask) -> Vec<Batch> {
         let now = self.clock.now();
         let mut schedule = self.schedule();
         let tick = schedule.tick(now);
-        driver.plan(tick.next, now, schedule.check_every());
+        task.plan(tick.next, now, schedule.check_every());
         drop(schedule);
         batches(tick.renew)
+    }
+
+    /// The locks to listen for from now on, each to be passed to [`Watchdog::listen`].
+    pub(crate) fn newly_held(&self) -> Vec<Arc<Held>> {
+        std::mem::take(&mut *self.unheard())
+    }
+
+    /// Renews the lock at once whenever the store hints that it may be lost: the answer tells.
+    pub(crate) async fn listen(&self, held: Arc<Held>) {
+        let lease = held.lease_now();
+        loop {
+            let hint = tokio::select! {
+                hint = unpanicked(self.backend.watch_loss(&lease)) => hint,
+                () = held.ended() => return,
+            };
+            if hint.is_err() {
+                // Renewals go on, and find a loss a little later.
+                return;
+            }
+            self.schedule().renew_now(&held, self.clock.now());
+            self.background.wake_all();
+            // A store that hints without end must not be asked without end.
+            sleep_until(&self.clock, self.clock.now().plus(held.timing().op_timeout)).await;
+        }
     }
 
     /// Sends a batch and notes the answers. Never fails: trouble ends in a repeat or a loss.
@@ -133,6 +169,10 @@ impl Watchdog {
         for held in &batch.locks {
             schedule.failed(held, kind, self.clock.now());
         }
+    }
+
+    fn unheard(&self) -> MutexGuard<'_, Vec<Arc<Held>>> {
+        self.unheard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn schedule(&self) -> MutexGuard<'_, Schedule> {

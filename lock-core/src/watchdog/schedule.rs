@@ -119,6 +119,14 @@ impl Schedule {
         });
     }
 
+    /// Makes a renewal due now, unless one is under way.
+    pub(crate) fn renew_now(&mut self, held: &Held, now: Instant) {
+        let under_way = |entry: &Entry| entry.in_flight_until.is_some();
+        if self.entries.get(&held.slot.load(Ordering::Acquire)).is_some_and(|entry| !under_way(entry)) {
+            self.reschedule(held, |entry| entry.renew_at = now);
+        }
+    }
+
     /// Notes a renewal's failure: it is repeated after a pause that grows up to a sixth of the ttl.
     pub(crate) fn failed(&mut self, held: &Held, kind: ErrorKind, now: Instant) {
         held.note_trouble(kind);

@@ -17,14 +17,14 @@ use crate::watchdog::Watchdog;
 /// The running background tasks of a client. Normally one; a client that is used from a second
 /// runtime gets one there as well, since either runtime may stop being driven.
 #[derive(Debug, Default)]
-pub(crate) struct Drivers {
-    running: Mutex<Vec<Arc<Driver>>>,
+pub(crate) struct BackgroundTasks {
+    running: Mutex<Vec<Arc<BackgroundTask>>>,
     closed: AtomicBool,
 }
 
 /// One background task, as others see it.
 #[derive(Debug)]
-pub(crate) struct Driver {
+pub(crate) struct BackgroundTask {
     runtime: Id,
     wake: Notify,
     /// When it will look again by itself; written under the schedule's lock.
@@ -32,7 +32,7 @@ pub(crate) struct Driver {
     idle: AtomicBool,
 }
 
-impl Drivers {
+impl BackgroundTasks {
     /// Starts the background task in the present runtime unless it runs there already.
     pub(crate) fn ensure(self: &Arc<Self>, watchdog: &Arc<Watchdog>, releaser: &Arc<Releaser>) -> Result<()> {
         let runtime = Handle::try_current().map_err(|_| {
@@ -42,35 +42,35 @@ impl Drivers {
             )
         })?;
         let mut running = self.running();
-        if running.iter().any(|driver| driver.runtime == runtime.id()) {
+        if running.iter().any(|task| task.runtime == runtime.id()) {
             return Ok(());
         }
-        let driver = Arc::new(Driver {
+        let task = Arc::new(BackgroundTask {
             runtime: runtime.id(),
             wake: Notify::new(),
             planned: AtomicU64::new(0),
             idle: AtomicBool::new(false),
         });
-        running.push(Arc::clone(&driver));
+        running.push(Arc::clone(&task));
         drop(running);
-        let leave = Leave { drivers: Arc::clone(self), driver };
+        let leave = Leave { tasks: Arc::clone(self), task };
         runtime.spawn(drive(leave, Arc::clone(watchdog), Arc::clone(releaser)));
         Ok(())
     }
 
     /// Wakes every task that would look only after `due`.
     pub(crate) fn wake_before(&self, due: Instant) {
-        for driver in self.running().iter() {
-            if due.as_nanos() < driver.planned.load(Ordering::Acquire) {
-                driver.wake.notify_one();
+        for task in self.running().iter() {
+            if due.as_nanos() < task.planned.load(Ordering::Acquire) {
+                task.wake.notify_one();
             }
         }
     }
 
     /// Wakes every task.
     pub(crate) fn wake_all(&self) {
-        for driver in self.running().iter() {
-            driver.wake.notify_one();
+        for task in self.running().iter() {
+            task.wake.notify_one();
         }
     }
 
@@ -80,12 +80,12 @@ impl Drivers {
         self.wake_all();
     }
 
-    fn running(&self) -> MutexGuard<'_, Vec<Arc<Driver>>> {
+    fn running(&self) -> MutexGuard<'_, Vec<Arc<BackgroundTask>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Driver {
+impl BackgroundTask {
     /// Plans the next look: when something is due, and meanwhile as often as the clock wants checking.
     ///
     /// When nothing is under watch the task looks once more before it sleeps for good: a program that
@@ -115,36 +115,39 @@ impl Driver {
 
 /// Strikes the task off the list when it ends, also when its runtime is shut down.
 struct Leave {
-    drivers: Arc<Drivers>,
-    driver: Arc<Driver>,
+    tasks: Arc<BackgroundTasks>,
+    task: Arc<BackgroundTask>,
 }
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        self.drivers.running().retain(|driver| !Arc::ptr_eq(driver, &self.driver));
+        self.tasks.running().retain(|task| !Arc::ptr_eq(task, &self.task));
     }
 }
 
 async fn drive(leave: Leave, watchdog: Arc<Watchdog>, releaser: Arc<Releaser>) {
-    let driver = Arc::clone(&leave.driver);
+    let task = Arc::clone(&leave.task);
     let clock = releaser.clock();
     let mut renewals = FuturesUnordered::new();
     let mut sweeps = FuturesUnordered::new();
+    let mut listening = FuturesUnordered::new();
     loop {
-        renewals.extend(watchdog.tick(&driver).into_iter().map(|batch| watchdog.renew(batch)));
+        renewals.extend(watchdog.tick(&task).into_iter().map(|batch| watchdog.renew(batch)));
         while sweeps.len() < Releaser::PARALLEL
             && let Some(sweep) = releaser.next()
         {
             sweeps.push(releaser.run(sweep));
         }
-        let closed = leave.drivers.closed.load(Ordering::Acquire);
+        listening.extend(watchdog.newly_held().into_iter().map(|held| watchdog.listen(held)));
+        let closed = leave.tasks.closed.load(Ordering::Acquire);
         if closed && renewals.is_empty() && sweeps.is_empty() && watchdog.is_empty() {
             return;
         }
         tokio::select! {
             Some(()) = renewals.next(), if !renewals.is_empty() => {}
             Some(()) = sweeps.next(), if !sweeps.is_empty() => {}
-            () = driver.rest(&clock) => {}
+            Some(()) = listening.next(), if !listening.is_empty() => {}
+            () = task.rest(&clock) => {}
         }
     }
 }

@@ -1,0 +1,21 @@
+//! The rules that make the core sound, each with tests that fail when it is broken. All run in
+//! virtual time on the memory store, or on backends built here to misbehave.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test may panic, and it spawns and times out on purpose"
+)]
+
+mod ambiguity;
+mod cancellation;
+mod dropping;
+mod exhaustion;
+mod layers;
+mod queueing;
+mod renewal;
+mod rig;
+mod shutdown;
+mod states;
+mod tokens;
+mod validity;
+mod waiting;

@@ -1,0 +1,51 @@
+//! What users import and connect to.
+
+use distlock::{ErrorKind, LockOptions, WaitPolicy};
+
+#[tokio::test]
+async fn memory_is_always_there() {
+    let client = distlock::connect("memory:").await.unwrap();
+    let guard = client.lock("k").await.unwrap();
+    let busy = client.lock_with("k", &LockOptions::default().wait(WaitPolicy::No)).await.unwrap_err();
+    assert!(busy.is_wait_timeout());
+    guard.unlock().await.unwrap();
+    let other = distlock::connect("memory:").await.unwrap();
+    assert!(client.try_lock("k").await.unwrap().is_some());
+    assert!(other.try_lock("k").await.unwrap().is_some(), "each connection is a store of its own");
+}
+
+#[tokio::test]
+async fn bad_urls_fail_with_advice() {
+    for (url, kind, advice) in [
+        ("", ErrorKind::InvalidUrl, "sqlite:locks.db"),
+        ("mem:", ErrorKind::InvalidUrl, "memory:"),
+        ("memory:?namepsace=x", ErrorKind::InvalidUrl, "did you mean `namespace`"),
+        ("memory:?ttl=0s", ErrorKind::InvalidOptions, "too short"),
+        ("memory:?ttl=forever", ErrorKind::InvalidUrl, "duration"),
+    ] {
+        let error = distlock::connect(url).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{url}: {error}");
+        assert!(error.to_string().contains(advice), "{url}: {error}");
+    }
+}
+
+#[cfg(not(feature = "sqlite"))]
+#[tokio::test]
+async fn a_store_whose_feature_is_off_is_named() {
+    let error = distlock::connect("sqlite:locks.db").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FeatureDisabled);
+    assert!(error.to_string().contains("`sqlite`") && error.to_string().contains("C compiler"), "{error}");
+}
+
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn two_clients_of_one_file_exclude_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+    let (one, two) = (distlock::connect(&url).await.unwrap(), distlock::connect(&url).await.unwrap());
+    let guard = one.lock("k").await.unwrap();
+    assert!(two.try_lock("k").await.unwrap().is_none());
+    let token = guard.token();
+    guard.unlock().await.unwrap();
+    assert!(two.try_lock("k").await.unwrap().unwrap().token() > token);
+}

@@ -1,0 +1,50 @@
+//! docs/guarantees.md is written from the code: `make docs` rewrites it, and this test fails when it is stale.
+#![cfg(feature = "sqlite")]
+
+use std::path::Path;
+
+use distlock::{LockBackend, MemoryBackend, guarantees_table, sqlite::SqliteBackend};
+
+const HEAD: &str = "\
+# What each store promises
+
+Generated from the code by `make docs`; the conformance suite checks the same values. `distlock info --url URL` prints them
+for one store.
+
+Every row holds under these assumptions: the clocks of client and store run at the same rate within the margin (1 % of the
+ttl, and at least 2 ms); no clock inside a paused or migrated virtual machine can see the pause; a holder stops when its
+guard says that the lock is lost. A holder that can't stop in time, because it is paused, needs the token checked at the
+resource: that works in every row, as far as its tokens survive.
+
+";
+
+const TAIL: &str = "
+- **exclusion**: when two holders of one key are possible although the assumptions hold.
+- **tokens survive**: what can happen to the store without a token being repeated or lowered.
+- **restart, failover**: whether a held lock is still held afterwards.
+- **abilities**: beyond trying, renewing and releasing; each is probed by a case of the suite.
+";
+
+#[test]
+fn the_table_of_guarantees_is_current() {
+    let table = guarantees_table(&[MemoryBackend::new().info().clone(), SqliteBackend::info_static().clone()]);
+    check("docs/guarantees.md", &format!("{HEAD}{table}{TAIL}"));
+}
+
+#[test]
+fn the_readme_shows_the_quickstart_example() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let example = std::fs::read_to_string(root.join("examples/quickstart.rs")).expect("the example is there");
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("the README is there");
+    let start = example.find("#[tokio::main]").expect("the example has a main function");
+    assert!(readme.contains(&example[start..]), "README.md and examples/quickstart.rs differ");
+}
+
+fn check(path: &str, wanted: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, wanted).expect("the file can be written");
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == wanted, "{} is stale: run `make docs`", path.display());
+}
