@@ -5,9 +5,10 @@ use std::time::Duration;
 use distlock::{BackendInfo, Fairness};
 use serde::Serialize;
 
+use crate::floor::BareTally;
 use crate::options::Params;
 use crate::pairs::Tally;
-use crate::rounds::{Measured, MeasuredFloor};
+use crate::rounds::{Measured, Spent};
 use crate::scenario::Scenario;
 
 /// What a run found: one flat JSON object. What does not apply to a scenario is left out of it; what
@@ -48,7 +49,8 @@ pub struct Figures {
     /// that promise first come, first served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fifo_inversions: Option<u64>,
-    /// CPU time that all processes of the run used for each operation, this measurement's own included.
+    /// CPU time that all processes of the run used for each operation. This measurement's own is in it,
+    /// but for a single contender without pauses.
     pub cpu_us_per_op: f64,
     /// Resident memory at the end; of `processes`, of the largest contender.
     pub rss_kib: Option<u64>,
@@ -130,18 +132,23 @@ impl Figures {
         params: Params,
         measured: &Measured,
     ) -> Self {
-        let mut figures = Self::of(info, scenario, params, &measured.tally, measured.elapsed);
-        figures.costs(measured.commands, measured.cpu);
-        if let Some(floor) = &measured.floor {
-            figures.beside(floor);
+        let mut figures = Self::of(info, scenario, params, &measured.tally, measured.spent.elapsed);
+        figures.commands(measured.spent.commands);
+        figures.cpu_us_per_op = cpu_us(measured.cpu.cpu, measured.cpu.operations);
+        if let Some((bare, spent)) = &measured.floor {
+            figures.beside(bare, spent);
         }
         figures
     }
 
     /// Adds what the operations cost.
     pub(crate) fn costs(&mut self, commands: Option<u64>, cpu: Duration) {
-        self.commands_per_op = commands.map(|sent| rounded(per(sent as f64, self.operations as f64)));
-        self.cpu_us_per_op = rounded(per(cpu.as_secs_f64() * 1e6, self.operations as f64));
+        self.commands(commands);
+        self.cpu_us_per_op = cpu_us(cpu, self.operations);
+    }
+
+    fn commands(&mut self, sent: Option<u64>) {
+        self.commands_per_op = sent.map(|sent| rounded(per(sent as f64, self.operations as f64)));
     }
 
     /// Adds the order in which contenders were served, if the store promises one.
@@ -149,14 +156,17 @@ impl Figures {
         self.fifo_inversions = (info.guarantees.fairness == Fairness::Fifo).then_some(inversions);
     }
 
-    fn beside(&mut self, floor: &MeasuredFloor) {
-        let operations = floor.tally.operations as f64;
-        let p50 = floor.tally.latency.micros(0.5);
+    fn beside(&mut self, bare: &BareTally, spent: &Spent) {
+        let p50 = bare.latency.micros(0.5);
         self.floor_p50_us = Some(rounded(p50));
-        self.floor_ops_per_s = Some(rounded(per(operations, floor.elapsed.as_secs_f64())));
-        self.floor_cpu_us_per_op = Some(rounded(per(floor.cpu.as_secs_f64() * 1e6, operations)));
+        self.floor_ops_per_s = Some(rounded(per(bare.operations as f64, spent.elapsed.as_secs_f64())));
+        self.floor_cpu_us_per_op = Some(cpu_us(spent.cpu, bare.operations));
         self.ratio = Some(rounded(per(self.p50_us, p50)));
     }
+}
+
+fn cpu_us(cpu: Duration, operations: u64) -> f64 {
+    rounded(per(cpu.as_secs_f64() * 1e6, operations as f64))
 }
 
 /// Jain's fairness index.

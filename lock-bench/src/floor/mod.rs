@@ -4,7 +4,7 @@ mod memory;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use distlock::{Error, ErrorKind, Result, StoreUrl};
@@ -40,9 +40,10 @@ pub(crate) struct Bare<F> {
     lanes: Vec<Arc<Mutex<F>>>,
     one_key: bool,
     params: Params,
+    tally: Arc<StdMutex<BareTally>>,
 }
 
-/// What a round of bare statements gave.
+/// What rounds of bare statements gave.
 #[derive(Debug)]
 pub(crate) struct BareTally {
     pub(crate) latency: Latency,
@@ -50,13 +51,13 @@ pub(crate) struct BareTally {
 }
 
 impl BareTally {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self { latency: Latency::new(), operations: 0 }
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.latency.add(&other.latency);
-        self.operations += other.operations;
+    fn note(&mut self, latency: Duration, operations: u32) {
+        self.latency.record(latency);
+        self.operations += u64::from(operations);
     }
 }
 
@@ -67,11 +68,11 @@ impl<F: Floor> Bare<F> {
         for _ in 0..connections {
             lanes.push(Arc::new(Mutex::new(F::open(url).await?)));
         }
-        Ok(Self { lanes, one_key, params })
+        Ok(Self { lanes, one_key, params, tally: Arc::new(StdMutex::new(BareTally::new())) })
     }
 
     /// Lets all contenders work for `length`.
-    pub(crate) async fn round(&self, length: Duration) -> Result<BareTally> {
+    pub(crate) async fn round(&self, length: Duration) -> Result<()> {
         let until = Instant::now() + length;
         let alone = self.lanes.len() == self.params.contenders
             && self.params.hold.is_zero()
@@ -81,14 +82,22 @@ impl<F: Floor> Bare<F> {
         for contender in 0..self.params.contenders {
             let connection = Arc::clone(&self.lanes[contender % self.lanes.len()]);
             let lane = if self.one_key { 0 } else { contender };
-            tasks.spawn(work(connection, lane, self.params, batch, until));
+            tasks.spawn(work(connection, lane, self.params, batch, until, Arc::clone(&self.tally)));
         }
-        let mut tally = BareTally::new();
         while let Some(done) = tasks.join_next().await {
-            tally.add(&done.map_err(ended)??);
+            done.map_err(ended)??;
         }
-        Ok(tally)
+        Ok(())
     }
+
+    /// Takes out what was measured since the last time.
+    pub(crate) fn take(&self) -> BareTally {
+        std::mem::replace(&mut *lock(&self.tally), BareTally::new())
+    }
+}
+
+fn lock(tally: &StdMutex<BareTally>) -> StdMutexGuard<'_, BareTally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn work<F: Floor>(
@@ -97,12 +106,12 @@ async fn work<F: Floor>(
     params: Params,
     batch: u32,
     until: Instant,
-) -> Result<BareTally> {
-    let mut tally = BareTally::new();
+    tally: Arc<StdMutex<BareTally>>,
+) -> Result<()> {
     loop {
         let called = Instant::now();
         if called >= until {
-            return Ok(tally);
+            return Ok(());
         }
         for _ in 0..batch {
             let mut connection = connection.lock().await;
@@ -110,16 +119,25 @@ async fn work<F: Floor>(
             pause(params.hold).await;
             connection.release(lane).await?;
         }
-        tally.latency.record(called.elapsed().saturating_sub(params.hold) / batch);
-        tally.operations += u64::from(batch);
-        pause(params.think).await;
+        let latency = called.elapsed().saturating_sub(params.hold) / batch;
+        lock(&tally).note(latency, batch);
+        think(params.think, params.contenders == 1).await;
     }
 }
 
-/// Sleeps, at least so long. Even a pause of nothing lets another task have its turn.
+/// Sleeps, at least so long.
 pub(crate) async fn pause(length: Duration) {
     if !length.is_zero() {
         tokio::time::sleep(length).await;
+    }
+}
+
+/// Pauses between two rounds. A contender beside others lets them have their turn even without a
+/// pause: on a store inside the process it would otherwise never wait for anything.
+pub(crate) async fn think(length: Duration, alone: bool) {
+    pause(length).await;
+    if length.is_zero() && !alone {
+        tokio::task::yield_now().await;
     }
 }
 
