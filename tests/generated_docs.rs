@@ -27,7 +27,7 @@ const TAIL: &str = "
 
 #[test]
 fn the_table_of_guarantees_is_current() {
-    let table = guarantees_table(&[MemoryBackend::new().info().clone(), SqliteBackend::info_static().clone()]);
+    let table = guarantees_table(&[MemoryBackend::new().info().clone(), SqliteBackend::describe()]);
     check("docs/guarantees.md", &format!("{HEAD}{table}{TAIL}"));
 }
 

@@ -1,1 +1,4 @@
-//! placeholder
+#![doc = include_str!("../README.md")]
+
+#[cfg(feature = "sqlite")]
+pub mod sqlite;

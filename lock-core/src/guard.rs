@@ -162,7 +162,9 @@ impl LockGuard {
         };
         self.client.watchdog.forget(&held);
         if let Err(reason) = held.release() {
-            self.client.releaser.push(Sweep::of(&held, None));
+            if !held.is_shut_down() {
+                self.client.releaser.push(Sweep::of(&held, None));
+            }
             return Ok(Release::NotHeld(reason));
         }
         let client = Arc::clone(&self.client);
@@ -219,7 +221,9 @@ impl Drop for LockGuard {
             self.client.watchdog.forget(&held);
             let turn: Option<Turn> = held.take_turn();
             held.abandon();
-            self.client.releaser.push(Sweep::of(&held, turn));
+            if !held.is_shut_down() {
+                self.client.releaser.push(Sweep::of(&held, turn));
+            }
         }
     }
 }

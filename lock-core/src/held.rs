@@ -186,6 +186,11 @@ impl Held {
         self.changed.notify_waiters();
     }
 
+    /// Whether a shutdown ended the hold, which also sweeps it.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        matches!(self.end.get(), Some(End::Lost(LostReason::Shutdown)))
+    }
+
     /// Makes a loss by time permanent.
     pub(crate) fn settle(&self) {
         if let LockState::Lost(reason) = self.state() {

@@ -10,8 +10,8 @@ use crate::request::LockRequest;
 
 /// A granted lock as plain data: printable, storable, and transferable to another handle or process.
 ///
-/// A lease does nothing by itself: it neither renews nor releases. [`LockClient::adopt`]
-/// (crate::LockClient::adopt) turns it into a guard again.
+/// A lease does nothing by itself: it neither renews nor releases. [`adopt`](crate::LockClient::adopt)
+/// turns it into a guard again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

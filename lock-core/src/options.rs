@@ -161,7 +161,7 @@ impl LockOptions {
             ));
         }
         let margin = self.margin.of(ttl);
-        if margin >= ttl / 2 && ttl > Margin::DEFAULT.at_least * 2 {
+        if margin >= ttl / 2 {
             return invalid(format!(
                 "a margin of {margin:?} leaves too little of the ttl of {ttl:?}; the most is {:?}",
                 ttl / 2

@@ -23,7 +23,8 @@ pub struct StoreUrl {
     pub password: Option<String>,
     /// The servers, in the order given.
     pub hosts: Vec<Host>,
-    /// What follows the hosts, decoded, without its leading slash; of `scheme:path`, all of it.
+    /// What follows the hosts, decoded, without its leading slash; of `scheme:path`, and of
+    /// `scheme:///path` with the slash, all of it.
     pub path: String,
     options: BTreeMap<String, String>,
 }
@@ -154,6 +155,10 @@ impl StoreUrl {
         let (authority, path) =
             rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
         self.path = decoded(path, "path")?;
+        if authority.is_empty() && !self.path.is_empty() {
+            // `scheme:///var/x` names a file from the root, which is another than `scheme:var/x`.
+            self.path.insert(0, '/');
+        }
         // The last `@`: a password may hold one that nobody encoded.
         let (userinfo, hosts) =
             authority.rsplit_once('@').map_or((None, authority), |(info, hosts)| (Some(info), hosts));
@@ -307,7 +312,9 @@ mod tests {
     fn paths_without_hosts() {
         assert_eq!(StoreUrl::parse("sqlite:locks.db").unwrap().path, "locks.db");
         assert_eq!(StoreUrl::parse("sqlite:/var/lib/a b.db").unwrap().path, "/var/lib/a b.db");
+        assert_eq!(StoreUrl::parse("sqlite:///var/a.db").unwrap().path, "/var/a.db");
         assert_eq!(StoreUrl::parse("memory:").unwrap().path, "");
+        assert_eq!(StoreUrl::parse("memory://").unwrap().path, "");
     }
 
     #[test]

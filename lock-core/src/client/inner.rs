@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
 use super::attempt::Attempt;
+use super::handed_over::HandedOver;
 use super::options::ClientOptions;
 use super::turns::{Turn, Turns};
 use crate::backend::LockBackend;
@@ -140,13 +141,8 @@ impl ClientInner {
         match answer.map_err(|error| self.context(error, Operation::HandOver, &next.claim.key))? {
             TryLock::Acquired(lease) => {
                 old.sweep = held.doubtful().then(|| Sweep::of(held, None).acknowledged());
-                let mut new = new;
-                if let Some(turn) = new.turn.take() {
-                    match turn.pass_granted(next.claim.owner, lease) {
-                        Ok(()) => drop(new.disarm()),
-                        // It left meanwhile: its grant is withdrawn, then the turn goes on.
-                        Err(turn) => new.turn = Some(turn),
-                    }
+                if let Some(turn) = new.disarm() {
+                    HandedOver::pass(turn, lease, limit, &self.releaser);
                 }
                 Ok(Release::Released)
             }

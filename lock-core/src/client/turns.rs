@@ -1,15 +1,15 @@
 //! The line in which contenders of one client stand for one key, so that only its head asks the store.
 
+use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::handed_over::HandedOver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::LockKey;
-use crate::lease::Lease;
 use crate::outcome::Busy;
-use crate::owner::OwnerId;
 use crate::request::LockRequest;
 
 /// All lines of one client. A key has a line as long as somebody holds its turn.
@@ -48,7 +48,7 @@ pub(crate) enum Called {
     /// It is its turn to contend.
     Contend(Turn),
     /// The holder before it handed the lock over.
-    Granted(Turn, Lease),
+    Granted(HandedOver),
 }
 
 /// The right to contend for a key on behalf of this client. Dropping it passes it on.
@@ -131,6 +131,22 @@ impl Turns {
         line.last_trouble.clone().map_or_else(|| Ok(line.last_busy.clone()), Err)
     }
 
+    /// Calls the waiter whose request the lock was handed over to. Gives the hand-over back if that
+    /// one has left.
+    pub(super) fn call(&self, key: &LockKey, granted: HandedOver) -> Option<HandedOver> {
+        let mut lines = self.lines();
+        let Lines { by_key, waiters, .. } = &mut *lines;
+        let first = by_key.get_mut(key).and_then(|line| line.waiting.first_entry());
+        let first = first.filter(|entry| Some(entry.get().request.claim.owner) == granted.owner());
+        let Some(waiter) = first.map(OccupiedEntry::remove) else { return Some(granted) };
+        *waiters -= 1;
+        drop(lines);
+        match waiter.call.send(Called::Granted(granted)) {
+            Err(Called::Granted(granted)) => Some(granted),
+            Ok(()) | Err(Called::Contend(_)) => None,
+        }
+    }
+
     /// Sends everybody in line away.
     pub(crate) fn close(&self) {
         let mut lines = self.lines();
@@ -186,6 +202,17 @@ impl Turn {
 }
 
 impl Turn {
+    /// Counts one more hand-over in a row; gives what is needed to find the waiter.
+    pub(super) fn hand_over(&mut self) -> (Arc<Turns>, Option<LockKey>) {
+        self.handed_over += 1;
+        (Arc::clone(&self.turns), self.key.clone())
+    }
+
+    /// Ends without passing anything on.
+    fn forget(mut self) {
+        self.key = None;
+    }
+
     /// The first waiter's request, if the lock may be handed over to it: only so often in a row, so
     /// that other processes get their turn.
     pub(crate) fn successor(&self) -> Option<LockRequest> {
@@ -196,37 +223,6 @@ impl Turn {
         let lines = self.turns.lines();
         let (_, waiter) = lines.by_key.get(self.key.as_ref()?)?.waiting.first_key_value()?;
         Some(waiter.request.clone())
-    }
-
-    /// Passes the turn on together with the lock, to the waiter whose request was handed over to.
-    /// Gives the turn back if that one has left.
-    pub(crate) fn pass_granted(mut self, owner: OwnerId, lease: Lease) -> Result<(), Self> {
-        let Some(key) = self.key.clone() else { return Err(self) };
-        let mut lines = self.turns.lines();
-        let Lines { by_key, waiters, .. } = &mut *lines;
-        let Some(line) = by_key.get_mut(&key) else {
-            drop(lines);
-            return Err(self);
-        };
-        let first = line.waiting.first_entry().filter(|entry| entry.get().request.claim.owner == owner);
-        let Some(waiter) = first.map(|entry| entry.remove()) else {
-            drop(lines);
-            return Err(self);
-        };
-        *waiters -= 1;
-        drop(lines);
-        let mut next = self.turns.turn(&key);
-        next.handed_over = self.handed_over + 1;
-        match waiter.call.send(Called::Granted(next, lease)) {
-            Ok(()) => {
-                self.key = None;
-                Ok(())
-            }
-            Err(Called::Granted(mut turn, _) | Called::Contend(mut turn)) => {
-                turn.key = None;
-                Err(self)
-            }
-        }
     }
 }
 
@@ -241,8 +237,9 @@ impl Drop for Turn {
             *waiters -= 1;
             match waiter.call.send(Called::Contend(self.turns.turn(&key))) {
                 Ok(()) => return,
-                // Its caller gave up at this very moment. Without its key the turn's drop does nothing.
-                Err(Called::Contend(mut turn) | Called::Granted(mut turn, _)) => turn.key = None,
+                // Its caller gave up at this very moment.
+                Err(Called::Contend(turn)) => turn.forget(),
+                Err(Called::Granted(_)) => {}
             }
         }
         by_key.remove(&key);
@@ -290,7 +287,7 @@ mod tests {
     async fn turn(mut place: Place) -> Turn {
         match place.wait().await.unwrap() {
             Called::Contend(turn) => turn,
-            Called::Granted(..) => panic!("nobody handed over"),
+            Called::Granted(_) => panic!("nobody handed over"),
         }
     }
 

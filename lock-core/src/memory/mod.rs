@@ -17,12 +17,13 @@ use crate::claim::Claim;
 use crate::clock::{Clock, Instant};
 use crate::error::{Operation, Result};
 use crate::fencing::FencingToken;
-use crate::guarantees::{BackendInfo, Guarantees, Supports};
+use crate::guarantees::{BackendInfo, Guarantees};
 use crate::health::Health;
 use crate::key::LockKey;
 use crate::lease::Lease;
 use crate::outcome::{Busy, Holder, Release, Renewal, TryLock};
 use crate::request::LockRequest;
+use crate::supports::Supports;
 
 /// A store inside the process: first come, first served, gone with the process.
 ///

@@ -92,6 +92,26 @@ async fn a_hand_over_dropped_at_any_await_point_loses_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lock_handed_over_to_one_who_left_is_released() {
+    let (store, _, client) = rig();
+    let guard = client.lock_with("k", &nine()).await.unwrap();
+    let waiter = |client: &LockClient| {
+        let client = client.clone();
+        tokio::spawn(async move { client.lock_with("k", &nine()).await })
+    };
+    let (leaves, stays) = (waiter(&client), waiter(&client));
+    settle().await;
+    guard.unlock().await.unwrap();
+    // Handed over, but its task has not run since.
+    leaves.abort();
+    let start = tokio::time::Instant::now();
+    let next = stays.await.unwrap().unwrap();
+    assert!(next.is_valid() && start.elapsed() < secs(1));
+    next.unlock().await.unwrap();
+    until("nothing is left", || store.records() == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_waiter_that_gives_up_leaves_the_queue() {
     let (store, _, client) = rig();
     let other = LockClient::new(Arc::clone(&store) as Arc<dyn LockBackend>);

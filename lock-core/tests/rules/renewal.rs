@@ -64,6 +64,9 @@ async fn many_locks_are_renewed_together() {
     let mut guards = Vec::new();
     for n in 0..1000 {
         guards.push(client.lock_with(format!("k{n}"), &nine()).await.unwrap());
+        if n % 10 == 0 {
+            tokio::time::sleep(ms(1)).await;
+        }
     }
     spy.forget();
     tokio::time::sleep(secs(9)).await;
@@ -92,6 +95,23 @@ async fn a_lost_reply_or_a_duplicate_does_no_harm() {
     store.faults().duplicate(Operation::Renew);
     tokio::time::sleep(secs(20)).await;
     assert!(guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_after_the_end_revives_nothing() {
+    let (store, _, client) = rig();
+    let guard = client.lock_with("k", &nine()).await.unwrap();
+    store.faults().silence(true);
+    tokio::time::sleep(ms(8300)).await;
+    store.faults().silence(false);
+    for _ in 0..10 {
+        store.faults().delay(Operation::Renew, ms(1000));
+    }
+    guard.lost().await;
+    for _ in 0..30 {
+        tokio::time::sleep(ms(100)).await;
+        assert!(!guard.is_valid(), "somebody else may have held it in between");
+    }
 }
 
 #[tokio::test(start_paused = true)]

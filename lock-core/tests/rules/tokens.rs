@@ -78,3 +78,17 @@ async fn an_adopted_lease_keeps_its_token() {
     assert!(other.adopt(lease).await.unwrap_err().is_lost());
     assert!(client.backend().info().supports.adopt);
 }
+
+#[cfg(feature = "serde")]
+#[tokio::test(start_paused = true)]
+async fn a_stored_lease_counts_as_over_until_it_is_adopted() {
+    let (_, _, client) = rig();
+    let guard = client.lock_with(b"bytes\xff", &nine()).await.unwrap();
+    let token = guard.token();
+    let text = serde_json::to_string(&guard.into_lease()).unwrap();
+    assert!(text.contains(&format!("\"{token}\"")) && text.contains("bytes%FF"), "{text}");
+    let lease: distlock_core::Lease = serde_json::from_str(&text).unwrap();
+    assert_eq!(lease.valid_until, distlock_core::Instant::ORIGIN);
+    let adopted = client.adopt(lease).await.unwrap();
+    assert!(adopted.is_valid() && adopted.token() == token);
+}

@@ -1,9 +1,14 @@
 //! The one error type: what went wrong, to whom, and whether it may have happened all the same.
 
+mod kind;
+mod operation;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+pub use self::kind::{Effect, ErrorKind};
+pub use self::operation::Operation;
 use crate::key::LockKey;
 use crate::outcome::Busy;
 
@@ -31,129 +36,6 @@ struct Inner {
     message: String,
     busy: Option<Busy>,
     source: Option<Source>,
-}
-
-/// The kinds of error a caller may want to tell apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The key is empty, too long or not readable. Nothing was sent.
-    InvalidKey,
-    /// An option is out of range, or two contradict each other. Nothing was sent.
-    InvalidOptions,
-    /// The URL can't be read, or has an unknown scheme or option. Nothing was sent.
-    InvalidUrl,
-    /// The store can't be used the way it is set up; the text says what to change.
-    Misconfigured,
-    /// The scheme is known, but its cargo feature is off.
-    FeatureDisabled,
-    /// The backend can't do that, and says so in its [`Supports`](crate::Supports).
-    Unsupported,
-    /// The store refused the credentials or the right to do that.
-    PermissionDenied,
-    /// The store can't be reached, did not answer in time, or can't serve now.
-    Unavailable,
-    /// A limit of ours or of the store's was reached (waiters, connections).
-    Overloaded,
-    /// Somebody else held the lock until the caller's patience ended.
-    WaitTimeout,
-    /// The grant came so late that nothing of its ttl was left; it was given back.
-    TooSlow,
-    /// The lock was held and is not held any more.
-    Lost,
-    /// The store's record is not one of ours, or is damaged.
-    Corrupt,
-    /// The client was shut down.
-    Shutdown,
-    /// Anything else.
-    Other,
-}
-
-impl ErrorKind {
-    /// Whether the same call may succeed later without anybody changing anything.
-    #[must_use]
-    pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::Unavailable | Self::Overloaded | Self::TooSlow | Self::WaitTimeout)
-    }
-}
-
-/// Whether a failed operation may have changed the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
-#[non_exhaustive]
-pub enum Effect {
-    /// It certainly did not.
-    None,
-    /// It may have, now or still later.
-    Unknown,
-}
-
-/// The operation in which an error arose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
-#[non_exhaustive]
-pub enum Operation {
-    /// Connecting to the store.
-    Connect,
-    /// One attempt at a lock.
-    TryLock,
-    /// Taking a lock, waiting for it if need be.
-    Lock,
-    /// Prolonging a lease.
-    Renew,
-    /// Giving a lock back.
-    Unlock,
-    /// Passing a lock on to the next local contender.
-    HandOver,
-    /// Taking over a lease that another handle or process gave away.
-    Adopt,
-    /// Waiting for a hint that a lock was released or lost.
-    Watch,
-    /// Reading one lock's record.
-    Inspect,
-    /// Listing locks.
-    List,
-    /// Taking a lock from its holder.
-    ForceUnlock,
-    /// Raising the lowest token the store may grant.
-    RaiseTokenFloor,
-    /// Checking a token at the protected resource.
-    Fence,
-    /// Asking the store how it is.
-    Probe,
-    /// Closing the client.
-    Close,
-}
-
-impl Operation {
-    /// The operation's name as it stands in error texts, spans and metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::TryLock => "try_lock",
-            Self::Lock => "lock",
-            Self::Renew => "renew",
-            Self::Unlock => "unlock",
-            Self::HandOver => "hand_over",
-            Self::Adopt => "adopt",
-            Self::Watch => "watch",
-            Self::Inspect => "inspect",
-            Self::List => "list",
-            Self::ForceUnlock => "force_unlock",
-            Self::RaiseTokenFloor => "raise_token_floor",
-            Self::Fence => "fence",
-            Self::Probe => "probe",
-            Self::Close => "close",
-        }
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 impl Error {

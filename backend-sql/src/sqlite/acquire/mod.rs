@@ -1,0 +1,76 @@
+//! One attempt at a lock.
+
+mod grant;
+mod queue;
+mod stamp;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use distlock_core::{Busy, Cursor, Error, ErrorKind, Lease, LockRequest, Mode, Result, TryLock};
+
+use super::look::{View, look};
+use super::record::Standing;
+use super::store::Store;
+use super::tokens::TokenReserve;
+pub(super) use grant::{metadata_text, ttl_nanos};
+
+/// How often one attempt looks again when what it saw changed under it.
+const ROUNDS: usize = 4;
+
+/// Takes the lock if it is free, in one statement; else finds out why not.
+pub(super) async fn try_lock(
+    store: &Arc<Store>,
+    tokens: &Arc<TokenReserve>,
+    request: &LockRequest,
+    ttl: Duration,
+) -> Result<TryLock> {
+    refuse_other_modes(request)?;
+    for _ in 0..ROUNDS {
+        if let Some((token, sent)) = grant::grant(store, request, ttl).await? {
+            tokens.reserve_ahead(token);
+            return Ok(TryLock::Acquired(Lease::granted(request, token, ttl, sent.now)));
+        }
+        // The mark comes before the second look, so that whoever releases after it sees it.
+        let queued = request.queue && queue::join(store, &request.claim).await?;
+        let view = look(store, &request.claim).await?;
+        if view.is_held_by(request.claim.owner, store) {
+            if let Some((token, sent)) = grant::restart(store, request, ttl).await? {
+                return Ok(TryLock::Acquired(Lease::granted(request, token, ttl, sent.now)));
+            }
+        } else if let Some(busy) = busy(store, request, &view).await? {
+            // A queued claim is woken when its turn comes, another one by every release.
+            let seen = view.record.map_or(0, |record| record.token.get());
+            return Ok(TryLock::Busy(busy.cursor(Cursor(if queued { 0 } else { seen }))));
+        } else if view.next_token > view.ceiling {
+            tokens.reserve(view.next_token).await?;
+        }
+    }
+    Ok(TryLock::Busy(Busy::unknown()))
+}
+
+pub(super) fn refuse_other_modes(request: &LockRequest) -> Result<()> {
+    match request.mode {
+        Mode::Exclusive => Ok(()),
+        _ => Err(Error::new(ErrorKind::Unsupported, "the sqlite backend has exclusive locks only")),
+    }
+}
+
+/// What is in the way of a claim that does not hold the lock.
+async fn busy(store: &Store, request: &LockRequest, view: &View) -> Result<Option<Busy>> {
+    if let Some(record) = &view.record
+        && let Some((hold, standing)) = view.hold(store)
+        && let Some(holder) = hold.holder(record.token, view.moment, &store.machine)
+    {
+        if standing == Standing::Unreadable {
+            stamp::stamp_anew(store, &request.claim.key, record.token, hold).await?;
+        }
+        let left = holder.expires_in.unwrap_or_default();
+        return Ok(Some(Busy::by(holder, left)));
+    }
+    Ok(view.behind.map(|left| {
+        let mut busy = Busy::unknown();
+        busy.free_in = Some(left);
+        busy
+    }))
+}

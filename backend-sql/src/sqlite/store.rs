@@ -1,0 +1,100 @@
+//! The open database: a connection that writes, one that reads, and what needs several statements.
+
+use std::sync::Arc;
+
+use distlock_core::{Error, ErrorKind, Result};
+
+use super::connection::{Answer, Connection, Statement};
+use super::file::DatabaseFile;
+use super::machine::{Machine, Moment};
+
+/// The open database.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) file: DatabaseFile,
+    pub(super) machine: Machine,
+    pub(super) writer: Connection,
+    /// Never writes, so that looking never waits for a commit.
+    pub(super) reader: Connection,
+    /// SQLite's answer to the wish for a write-ahead log.
+    pub(super) journal_mode: String,
+}
+
+impl Store {
+    /// Runs one statement that may write and is a transaction by itself. May be dropped at any
+    /// point: see [`Connection`].
+    pub(super) async fn write(&self, statement: impl Fn(Moment) -> Statement + Send) -> Result<Answer> {
+        self.writer.run(statement).await
+    }
+
+    /// Runs one statement that only reads.
+    pub(super) async fn read(&self, statement: impl Fn(Moment) -> Statement + Send) -> Result<Answer> {
+        self.reader.run(statement).await
+    }
+
+    /// Runs one statement so that it, and all that was committed before it, is on the disk when
+    /// this returns. Goes on to its end when the caller is dropped.
+    pub(super) async fn write_durably(
+        self: &Arc<Self>,
+        statement: impl Fn(Moment) -> Statement + Send + Sync + 'static,
+    ) -> Result<Answer> {
+        let store = Arc::clone(self);
+        owned(async move {
+            let mut turn = store.writer.turn().await?;
+            turn.run(|_| sqlx::query("PRAGMA synchronous = FULL")).await?;
+            let answer = turn.run(statement).await;
+            if store.has_write_ahead_log() {
+                turn.run(|_| sqlx::query("PRAGMA synchronous = NORMAL")).await?;
+            }
+            answer
+        })
+        .await
+    }
+
+    /// Runs several statements as one transaction. Goes on to its end when the caller is dropped,
+    /// since a transaction left open would keep everybody out.
+    pub(super) async fn transaction(
+        self: &Arc<Self>,
+        statements: impl Fn(Moment) -> Vec<Statement> + Send + Sync + 'static,
+    ) -> Result<Vec<Answer>> {
+        let store = Arc::clone(self);
+        owned(async move {
+            let mut turn = store.writer.turn().await?;
+            turn.run(|_| sqlx::query("BEGIN IMMEDIATE")).await?;
+            let count = statements(store.machine.moment()).len();
+            let mut answers = Vec::with_capacity(count);
+            for at in 0..count {
+                match turn.run(|moment| statements(moment).swap_remove(at)).await {
+                    Ok(answer) => answers.push(answer),
+                    Err(error) => {
+                        // Most errors have rolled back already, and then this one fails.
+                        let _ = turn.run(|_| sqlx::query("ROLLBACK")).await;
+                        return Err(error);
+                    }
+                }
+            }
+            if let Err(error) = turn.run(|_| sqlx::query("COMMIT")).await {
+                let _ = turn.run(|_| sqlx::query("ROLLBACK")).await;
+                return Err(error);
+            }
+            Ok(answers)
+        })
+        .await
+    }
+
+    /// Whether commits go to a write-ahead log, which bears being synced rarely.
+    pub(super) fn has_write_ahead_log(&self) -> bool {
+        self.journal_mode == "wal"
+    }
+}
+
+/// Runs `work` to its end, whether its caller waits for it or is dropped.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what must not stop half-way can't live in the caller's future; it is bounded by the busy time-out"
+)]
+async fn owned<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    tokio::spawn(work).await.unwrap_or_else(|error| {
+        Err(Error::new(ErrorKind::Other, "a task of the database backend did not end").caused_by(error))
+    })
+}

@@ -1,0 +1,133 @@
+//! Tokens that a power cut can't bring back.
+//!
+//! Commits of leases are not synced one by one, so a power cut can take the last of them back, and
+//! with a clock that was set back as well a token could come a second time. Hence a reserve: a number
+//! that is on the disk before any token near it is granted, and that later grants start above when
+//! the machine was booted anew.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use distlock_core::{Error, ErrorKind, FencingToken, Result};
+use tokio::sync::Mutex;
+
+use super::look::no_bounds;
+use super::record::column;
+use super::running::Running;
+use super::store::Store;
+
+/// How many tokens are reserved at a time: a minute's worth, since tokens follow the wall clock in
+/// microseconds. So a busy store syncs for its tokens once a minute, and a reboot makes them jump
+/// ahead of the clock by a minute at most.
+const BLOCK: i64 = 60_000_000;
+
+const BOUNDS: &str = "SELECT token_floor, token_ceiling FROM distlock_meta WHERE id = 1";
+
+/// Goes to the disk.
+const RESERVE: &str = "UPDATE distlock_meta SET token_reserve = max(token_reserve, ?1) WHERE id = 1";
+
+/// Makes use of what is on the disk. In a commit of its own: a program that is killed in the middle
+/// of writing the reserve may leave it readable for others but not on the disk.
+const MAKE_USE: &str = "UPDATE distlock_meta SET token_ceiling = max(token_ceiling, ?1)
+ WHERE id = 1 AND token_reserve >= ?1 RETURNING token_ceiling";
+
+const RAISE_FLOOR: &str = "UPDATE distlock_meta SET token_floor = max(token_floor, ?1) WHERE id = 1";
+
+/// The supply of tokens.
+#[derive(Debug)]
+pub(super) struct TokenReserve {
+    store: Arc<Store>,
+    /// The highest token known to be usable.
+    ceiling: AtomicI64,
+    /// One reservation at a time.
+    reserving: Mutex<()>,
+    ahead: Running,
+}
+
+impl TokenReserve {
+    /// The supply of a store that was just opened, filled for the first grant.
+    pub(super) async fn open(store: Arc<Store>) -> Result<Arc<Self>> {
+        let ceiling = AtomicI64::new(0);
+        let tokens = Arc::new(Self { store, ceiling, reserving: Mutex::new(()), ahead: Running::default() });
+        tokens.top_up(0).await?;
+        Ok(tokens)
+    }
+
+    /// Makes `wanted` and the tokens after it usable.
+    pub(super) async fn reserve(&self, wanted: i64) -> Result<()> {
+        let _one = self.reserving.lock().await;
+        if self.ceiling.load(Ordering::Acquire) >= wanted {
+            return Ok(());
+        }
+        self.reserve_block(wanted).await
+    }
+
+    /// Reserves in the background if the supply behind `token` runs low.
+    pub(super) fn reserve_ahead(self: &Arc<Self>, token: FencingToken) {
+        let token = token.get_i64();
+        if !self.is_low(token) || !self.ahead.begin() {
+            return;
+        }
+        let tokens = Arc::clone(self);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a grant must not wait for the disk; bounded by the busy time-out"
+        )]
+        tokio::spawn(async move {
+            let _running = tokens.ahead.until_dropped();
+            // What fails here is tried again, and reported, by the grant that finds no token.
+            let _ = tokens.top_up(token).await;
+        });
+    }
+
+    /// Lifts every later token above `floor`, on the disk.
+    pub(super) async fn raise_floor(&self, floor: FencingToken) -> Result<()> {
+        let floor = floor.get_i64();
+        if floor >= i64::MAX - 2 * BLOCK {
+            return Err(Error::new(
+                ErrorKind::InvalidOptions,
+                format!(
+                    "a token floor of {floor} leaves no token above it; choose one below {}",
+                    i64::MAX - 2 * BLOCK
+                ),
+            ));
+        }
+        let answer = self.store.write_durably(move |_| sqlx::query(RAISE_FLOOR).bind(floor)).await?;
+        if answer.changed == 0 {
+            return Err(no_bounds());
+        }
+        self.top_up(floor).await
+    }
+
+    async fn top_up(&self, token: i64) -> Result<()> {
+        let _one = self.reserving.lock().await;
+        let answer = self.store.read(|_| sqlx::query(BOUNDS)).await?;
+        let Some(row) = answer.rows.first() else { return Err(no_bounds()) };
+        let (floor, ceiling) = (column::<i64>(row, 0)?, column::<i64>(row, 1)?);
+        // Another program may have been faster.
+        self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
+        let next = token.max(floor).saturating_add(1).max(answer.sent.wall_micros);
+        if self.is_low(next) { self.reserve_block(next).await } else { Ok(()) }
+    }
+
+    fn is_low(&self, token: i64) -> bool {
+        self.ceiling.load(Ordering::Acquire).saturating_sub(token) < BLOCK / 2
+    }
+
+    async fn reserve_block(&self, wanted: i64) -> Result<()> {
+        let Some(upto) = wanted.checked_add(BLOCK) else {
+            return Err(Error::new(
+                ErrorKind::Misconfigured,
+                "the tokens of this database have come to their end; move the file away and start a new one",
+            ));
+        };
+        self.store.write_durably(move |_| sqlx::query(RESERVE).bind(upto)).await?;
+        let answer = self.store.write(|_| sqlx::query(MAKE_USE).bind(upto)).await?;
+        let Some(row) = answer.rows.first() else { return Err(no_bounds()) };
+        self.ceiling.fetch_max(column::<i64>(row, 0)?, Ordering::AcqRel);
+        // So that a copy of the main file alone knows the reserve as well. If a reader is in the
+        // way, the next block's turn will do.
+        let _ = self.store.write(|_| sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")).await;
+        Ok(())
+    }
+}

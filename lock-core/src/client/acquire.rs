@@ -1,0 +1,158 @@
+//! How a call gets its lock: one try, a place in line, or contending in the store.
+
+use std::sync::Arc;
+
+use super::LockClient;
+use super::attempt::Attempt;
+use super::inner::shut_down;
+use super::turns::{Called, Place, Turn};
+use crate::claim::Claim;
+use crate::clock::Deadline;
+use crate::error::{Effect, Error, ErrorKind, Operation, Result};
+use crate::guard::LockGuard;
+use crate::held::Held;
+use crate::key::LockKey;
+use crate::lease::Lease;
+use crate::options::{LockOptions, Queueing, Timing};
+use crate::outcome::{Busy, Holder, TryLock};
+use crate::releaser::Sweep;
+use crate::request::LockRequest;
+use crate::waiting::{Wait, attempt, sleep_until, wait_timeout};
+
+/// One checked call: what to ask for, and the times that follow from its options.
+pub(super) struct Job {
+    pub(super) request: LockRequest,
+    pub(super) timing: Timing,
+}
+
+impl LockClient {
+    pub(super) fn job(&self, key: LockKey, options: &LockOptions, queue: bool) -> Result<Job> {
+        self.inner.ready()?;
+        let info = self.inner.backend.info();
+        let named = |error: Error| self.inner.context(error, Operation::Lock, &key);
+        let timing = options.timing(&info.guarantees).map_err(named)?;
+        if options.queue == Queueing::Strict && !info.supports.queue {
+            return Err(named(Error::new(
+                ErrorKind::Unsupported,
+                "this store keeps no queue, so it can't serve all processes strictly in order; use `Queueing::Auto`",
+            )));
+        }
+        let request = LockRequest::new(Claim::mint(key), timing.ttl)
+            .queue(queue && info.supports.queue && options.queue != Queueing::Never)
+            .metadata(options.metadata.as_ref().unwrap_or(&self.inner.options.metadata).clone())
+            .margin(options.margin);
+        Ok(Job { request, timing })
+    }
+
+    /// One plain try, which passes nobody who waits.
+    pub(super) async fn try_once(&self, job: Job) -> Result<Result<LockGuard, Busy>> {
+        let Job { request, timing } = job;
+        let key = &request.claim.key;
+        if let Some(busy) = self.inner.turns.awaited(key) {
+            return Ok(Err(busy));
+        }
+        let armed = Attempt::new(&self.inner, request.claim.clone(), timing.ttl, timing.op_timeout, None);
+        match attempt(&*self.inner.backend, &request, timing.op_timeout).await {
+            Ok(TryLock::Acquired(lease)) => {
+                drop(armed.disarm());
+                let turn = self.inner.turns.try_take(key);
+                Ok(Ok(self.guard(lease, timing, turn, false)))
+            }
+            Ok(TryLock::Busy(busy)) => {
+                drop(armed.disarm());
+                Ok(Err(busy))
+            }
+            Err(error) => {
+                if error.effect() == Effect::None {
+                    drop(armed.disarm());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for this client's turn, which the holder before may pass on together with the lock.
+    pub(super) async fn stand_in_line(
+        &self,
+        mut job: Job,
+        mut place: Place,
+        deadline: Deadline,
+    ) -> Result<LockGuard> {
+        let called = tokio::select! {
+            biased;
+            called = place.wait() => called?,
+            () = sleep_until(&self.inner.clock, deadline.instant()) => {
+                let busy = self.inner.turns.obstacle(&job.request.claim.key)?;
+                return Err(self.timed_out(&job.request, busy));
+            }
+        };
+        let turn = match called {
+            Called::Contend(turn) => turn,
+            Called::Granted(handed_over) => {
+                let Some((lease, turn)) = handed_over.accept() else { return Err(shut_down()) };
+                if lease.valid_until > self.inner.clock.now() {
+                    return Ok(self.guard(lease, job.timing, Some(turn), false));
+                }
+                // It took too long to get here.
+                let Timing { ttl, op_timeout, .. } = job.timing;
+                self.inner.releaser.push(Sweep::withdrawal(lease.claim, ttl, op_timeout, None));
+                turn
+            }
+        };
+        // A hand-over that failed may still be sweeping the first claim.
+        job.request.claim = Claim::mint(job.request.claim.key);
+        self.contend(job, Some(turn), deadline).await
+    }
+
+    /// Contends for the lock in the store.
+    pub(super) async fn contend(
+        &self,
+        job: Job,
+        turn: Option<Turn>,
+        deadline: Deadline,
+    ) -> Result<LockGuard> {
+        let Job { request, timing } = job;
+        let armed = Attempt::new(&self.inner, request.claim.clone(), timing.ttl, timing.op_timeout, turn);
+        let backend = &*self.inner.backend;
+        if backend.info().supports.native_wait {
+            let lease = self.inner.unless_shut_down(backend.lock(&request, deadline)).await?;
+            let turn = armed.disarm();
+            return Ok(self.guard(lease, timing, turn, false));
+        }
+        let mut wait = Wait::new(backend, &request, deadline).op_timeout(timing.op_timeout);
+        let note = |answer: Result<&Busy, &Error>| {
+            if let Some(turn) = &armed.turn {
+                turn.note(answer);
+            }
+        };
+        let lease = self.inner.unless_shut_down(wait.run(note)).await?;
+        let doubtful = wait.had_trouble();
+        let turn = armed.disarm();
+        Ok(self.guard(lease, timing, turn, doubtful))
+    }
+
+    pub(super) fn guard(
+        &self,
+        lease: Lease,
+        timing: Timing,
+        turn: Option<Turn>,
+        doubtful: bool,
+    ) -> LockGuard {
+        if let Some(turn) = &turn {
+            turn.note_granted(|| {
+                let holder = Holder::new(lease.claim.owner, lease.token);
+                Busy::by(holder.metadata(self.inner.options.metadata.clone()), lease.ttl)
+            });
+        }
+        let held = Arc::new(Held::new(lease, timing, self.inner.clock.clone(), turn, doubtful));
+        LockGuard::new(held, Arc::clone(&self.inner))
+    }
+
+    pub(super) fn timed_out(&self, request: &LockRequest, busy: Option<Busy>) -> Error {
+        wait_timeout(request, busy).on_backend(self.info().name)
+    }
+
+    pub(super) fn context(&self, error: Error, operation: Operation, job: &Job) -> Error {
+        self.inner.context(error, operation, &job.request.claim.key)
+    }
+}
