@@ -5,7 +5,6 @@ mod admin;
 mod backend;
 mod config;
 mod connection;
-mod driver;
 mod error;
 mod file;
 mod hand_over;
@@ -29,7 +28,6 @@ use distlock_core::{Driver, LockBackend};
 
 pub use backend::SqliteBackend;
 pub use config::SqliteConfig;
-pub use driver::driver;
 #[doc(hidden)]
 pub use machine::{Machine, ManualWallClock};
 

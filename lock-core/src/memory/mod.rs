@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::faults::Faults;
+use self::faults::Plan;
 use self::store::Store;
 use crate::admin::{LockAdmin, LockRecord};
 use crate::backend::LockBackend;
@@ -98,8 +99,22 @@ impl MemoryBackend {
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.commands.fetch_add(1, Ordering::Relaxed);
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins one command, and says what the script has in store for it.
+    async fn command(&self, operation: Operation) -> Result<Plan> {
+        self.commands.fetch_add(1, Ordering::Relaxed);
+        self.faults.before(operation).await
+    }
+
+    async fn renew_one(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
+        let sent = self.clock.now();
+        let plan = self.faults.before(Operation::Renew).await?;
+        if plan.twice {
+            self.renew_now(lease, ttl, sent);
+        }
+        plan.reply(self.renew_now(lease, ttl, sent))
     }
 
     fn try_lock_now(&self, request: &LockRequest, ttl: Duration, sent: Instant) -> TryLock {
@@ -137,7 +152,7 @@ impl LockBackend for MemoryBackend {
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
         let ttl = self.info.guarantees.effective_ttl(request.ttl)?;
         let sent = self.clock.now();
-        let plan = self.faults.before(Operation::TryLock).await?;
+        let plan = self.command(Operation::TryLock).await?;
         if plan.twice {
             self.try_lock_now(request, ttl, sent);
         }
@@ -145,16 +160,12 @@ impl LockBackend for MemoryBackend {
     }
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
-        let sent = self.clock.now();
-        let plan = self.faults.before(Operation::Renew).await?;
-        if plan.twice {
-            self.renew_now(lease, ttl, sent);
-        }
-        plan.reply(self.renew_now(lease, ttl, sent))
+        self.commands.fetch_add(1, Ordering::Relaxed);
+        self.renew_one(lease, ttl).await
     }
 
     async fn unlock(&self, claim: &Claim) -> Result<Release> {
-        let plan = self.faults.before(Operation::Unlock).await?;
+        let plan = self.command(Operation::Unlock).await?;
         if plan.twice {
             self.unlock_now(claim);
         }
@@ -162,9 +173,10 @@ impl LockBackend for MemoryBackend {
     }
 
     async fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Vec<Result<Renewal>> {
+        self.commands.fetch_add(1, Ordering::Relaxed);
         let mut results = Vec::with_capacity(leases.len());
         for lease in leases {
-            results.push(self.renew(lease, ttl).await);
+            results.push(self.renew_one(lease, ttl).await);
         }
         results
     }
@@ -186,7 +198,7 @@ impl LockBackend for MemoryBackend {
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
         let ttl = self.info.guarantees.effective_ttl(next.ttl)?;
         let sent = self.clock.now();
-        let plan = self.faults.before(Operation::HandOver).await?;
+        let plan = self.command(Operation::HandOver).await?;
         let now = self.clock.now();
         let mut store = self.store();
         let outcome = match store.hand_over(&lease.claim, next, ttl, now) {
@@ -199,7 +211,7 @@ impl LockBackend for MemoryBackend {
 
     async fn probe(&self) -> Result<Health> {
         let before = self.clock.now();
-        let plan = self.faults.before(Operation::Probe).await?;
+        let plan = self.command(Operation::Probe).await?;
         plan.reply(Health::new(None, self.clock.now().since(before)))
     }
 
@@ -215,13 +227,13 @@ impl LockBackend for MemoryBackend {
 #[async_trait]
 impl LockAdmin for MemoryBackend {
     async fn inspect(&self, key: &LockKey) -> Result<Option<LockRecord>> {
-        self.faults.before(Operation::Inspect).await?;
+        self.command(Operation::Inspect).await?;
         let now = self.clock.now();
         Ok(self.store().inspect(key, now).map(|(holder, waiters)| record(key, holder, waiters)))
     }
 
     async fn list(&self, prefix: &[u8], after: Option<&LockKey>, limit: usize) -> Result<Vec<LockRecord>> {
-        self.faults.before(Operation::List).await?;
+        self.command(Operation::List).await?;
         let now = self.clock.now();
         let mut store = self.store();
         let keys = store.keys_with(prefix, after);
@@ -233,7 +245,7 @@ impl LockAdmin for MemoryBackend {
     }
 
     async fn force_unlock(&self, key: &LockKey) -> Result<Option<Holder>> {
-        self.faults.before(Operation::ForceUnlock).await?;
+        self.command(Operation::ForceUnlock).await?;
         let now = self.clock.now();
         Ok(self.store().force_unlock(key, now))
     }

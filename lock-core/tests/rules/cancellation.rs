@@ -184,3 +184,19 @@ async fn releases_survive_a_store_that_is_down_for_a_while() {
     until("released once the store is back", || store.records() == 0).await;
     assert!(start.elapsed() < secs(4), "{:?}", start.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_leaves_as_the_lock_is_handed_to_it_leaves_nothing() {
+    let (store, _spy, client) = rig();
+    let holder = client.lock_with("k", &nine()).await.unwrap();
+    let options = nine();
+    let mut waiter = Box::pin(client.lock_with("k", &options));
+    let waits = std::future::poll_fn(|context| Poll::Ready(waiter.as_mut().poll(context).is_pending())).await;
+    assert!(waits, "it stands in line");
+    holder.unlock().await.unwrap();
+    // The grant is on its way to it, and it never looks.
+    drop(waiter);
+    until("the record is gone", || store.records() == 0).await;
+    let next = client.try_lock("k").await.unwrap();
+    assert!(next.is_some(), "the turn has gone on too");
+}

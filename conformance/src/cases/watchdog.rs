@@ -1,0 +1,305 @@
+//! A client renews what it holds, notices each loss in time, and says why.
+
+use distlock_core::{ErrorKind, LockClient, LockOptions, LockState, LostReason, Operation, RenewPolicy};
+
+use super::*;
+use crate::decorators::Fault;
+use crate::tracked::Tracked;
+
+cases! { "watchdog":
+    it_keeps_a_lock_for_more_than_three_ttls,
+    it_ends_with_the_release,
+    it_ends_with_a_dropped_guard,
+    it_ends_with_a_panicking_holder,
+    it_ends_with_an_aborted_holder,
+    silence_ends_in_a_loss_by_the_deadline,
+    jeopardy_comes_before_the_loss,
+    a_short_silence_is_survived,
+    refused_renewals_end_in_a_loss_by_the_deadline,
+    denied_renewals_say_so,
+    a_forced_release_is_noticed [Admin],
+    a_lock_taken_again_is_renewed_again [Admin],
+    a_late_answer_brings_nothing_back,
+    answers_lost_on_the_way_are_made_good,
+    every_error_kind_is_survived,
+    the_longest_hold_ends_renewal_and_nothing_else,
+    by_hand_it_renews_only_when_told,
+    many_locks_are_kept,
+    asking_the_guard_costs_nothing,
+}
+
+fn options(ctx: &Context) -> LockOptions {
+    LockOptions::default().ttl(ctx.renewable())
+}
+
+async fn held(ctx: &Context, client: &LockClient) -> Tracked {
+    ctx.track(client.lock_with(ctx.key("key"), &options(ctx)).await.unwrap())
+}
+
+/// Waits for the loss, which has to come by the end of the validity.
+async fn lost(ctx: &Context, guard: &Tracked) -> LostReason {
+    let limit = guard.guard().ttl() + ctx.lateness();
+    tokio::time::timeout(limit, guard.guard().lost()).await.expect("the loss is announced by the deadline")
+}
+
+async fn it_keeps_a_lock_for_more_than_three_ttls(ctx: &Context) {
+    let (client, rival) = (ctx.client().await, ctx.backend().await);
+    let guard = held(ctx, &client).await;
+    let token = guard.guard().token();
+    let until = ctx.clock().now().plus(guard.guard().ttl() * 7 / 2);
+    while ctx.clock().now() < until {
+        if !guard.is_valid() {
+            assert!(ctx.delay() > ctx.renewable() / 4, "a lock that is renewed was lost");
+            return ctx.note_stall();
+        }
+        refused(&*rival, &ctx.request("key")).await;
+        tokio::time::sleep(ctx.renewable() / 20).await;
+    }
+    assert_eq!(guard.guard().token(), token);
+    guard.unlock().await.unwrap();
+}
+
+/// Watches the script for two ttls, in which no renewal may be sent, and asserts the lock is free.
+async fn assert_no_renewal(ctx: &Context, script: &crate::decorators::Script) {
+    let rival = ctx.backend().await;
+    take_within(&*rival, &ctx.request("key"), Duration::from_secs(3) + ctx.lateness()).await;
+    let before = script.calls(Operation::Renew);
+    tokio::time::sleep(ctx.renewable()).await;
+    assert_eq!(script.calls(Operation::Renew), before, "a lock was renewed that nobody holds any more");
+}
+
+async fn it_ends_with_the_release(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    tokio::time::sleep(ctx.renewable() / 2).await;
+    guard.unlock().await.unwrap();
+    assert_no_renewal(ctx, &script).await;
+}
+
+async fn it_ends_with_a_dropped_guard(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    drop(guard);
+    assert_no_renewal(ctx, &script).await;
+}
+
+async fn it_ends_with_a_panicking_holder(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    let holder = tokio::spawn(async move {
+        let _guard = guard;
+        std::panic::resume_unwind(Box::new("the holder's own trouble"));
+    });
+    assert!(holder.await.unwrap_err().is_panic());
+    assert_no_renewal(ctx, &script).await;
+    client.lock(ctx.key("another key")).await.expect("the client lives on").unlock().await.unwrap();
+}
+
+async fn it_ends_with_an_aborted_holder(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    let holder = tokio::spawn(async move {
+        let _guard = guard;
+        std::future::pending::<()>().await;
+    });
+    tokio::task::yield_now().await;
+    holder.abort();
+    let _ = holder.await;
+    assert_no_renewal(ctx, &script).await;
+}
+
+async fn silence_ends_in_a_loss_by_the_deadline(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    script.everything(Fault::Silence);
+    assert_eq!(lost(ctx, &guard).await, LostReason::Unreachable);
+    assert!(!guard.is_valid());
+    assert_eq!(guard.state(), LockState::Lost(LostReason::Unreachable));
+    assert!(guard.guard().remaining().is_zero());
+    script.heal();
+    // Nothing brings it back, and another client gets it.
+    take_within(&*ctx.backend().await, &ctx.request("key"), ctx.renewable() + ctx.lateness()).await;
+    assert!(!guard.is_valid());
+}
+
+async fn jeopardy_comes_before_the_loss(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    script.everything(Fault::Silence);
+    let view = guard.guard().view();
+    let limit = guard.guard().ttl() + ctx.lateness();
+    let first =
+        tokio::time::timeout(limit, view.state_changed(LockState::Held)).await.expect("its state changes");
+    if first != LockState::Jeopardy {
+        assert!(ctx.delay() > ctx.renewable() / 4, "the lock went from held to {first:?} without a warning");
+        return ctx.note_stall();
+    }
+    assert!(guard.is_valid(), "in jeopardy the lock may still be relied on");
+    let second = tokio::time::timeout(limit, view.state_changed(first)).await.expect("its state changes");
+    assert!(matches!(second, LockState::Lost(_)), "after jeopardy comes the loss, not {second:?}");
+}
+
+async fn a_short_silence_is_survived(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    for _ in 0..3 {
+        script.once(Operation::Renew, Fault::Silence);
+        tokio::time::sleep(ctx.renewable() * 2 / 3).await;
+        if !guard.is_valid() {
+            assert!(ctx.delay() > ctx.renewable() / 6, "one renewal without an answer cost the lock");
+            return ctx.note_stall();
+        }
+    }
+    guard.unlock().await.unwrap();
+}
+
+async fn refused_renewals_end_in_a_loss_by_the_deadline(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    script.always(Operation::Renew, Fault::Refused(ErrorKind::Unavailable));
+    assert_eq!(lost(ctx, &guard).await, LostReason::Unreachable);
+    assert!(!guard.is_valid());
+}
+
+async fn denied_renewals_say_so(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    script.always(Operation::Renew, Fault::Refused(ErrorKind::PermissionDenied));
+    assert_eq!(lost(ctx, &guard).await, LostReason::Denied);
+}
+
+async fn a_forced_release_is_noticed(ctx: &Context) {
+    let client = ctx.client().await;
+    let guard = held(ctx, &client).await;
+    let other = ctx.backend().await;
+    other.admin().unwrap().force_unlock(&ctx.key("key")).await.unwrap();
+    take(&*other, &ctx.request("key")).await;
+    assert_eq!(lost(ctx, &guard).await, LostReason::Stolen);
+    refused(&*ctx.backend().await, &ctx.request("key")).await;
+}
+
+async fn a_lock_taken_again_is_renewed_again(ctx: &Context) {
+    let client = ctx.client().await;
+    let first = held(ctx, &client).await;
+    let other = ctx.backend().await;
+    other.admin().unwrap().force_unlock(&ctx.key("key")).await.unwrap();
+    assert_eq!(lost(ctx, &first).await, LostReason::Expired);
+    let second = held(ctx, &client).await;
+    tokio::time::sleep(ctx.renewable() * 2).await;
+    if !second.is_valid() {
+        assert!(ctx.delay() > ctx.renewable() / 4, "the second grant of the key was not renewed");
+        return ctx.note_stall();
+    }
+    drop(first);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    refused(&*other, &ctx.request("key")).await;
+    second.unlock().await.unwrap();
+}
+
+async fn a_late_answer_brings_nothing_back(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    let ttl = guard.guard().ttl();
+    // The store prolongs the lease; the holder learns of it when its own validity is over.
+    script.always(Operation::Renew, Fault::AnsweredLate(ttl * 2));
+    lost(ctx, &guard).await;
+    tokio::time::sleep(ttl).await;
+    assert!(!guard.is_valid(), "a lost lock came back");
+    let error = guard.guard().renew().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+}
+
+async fn answers_lost_on_the_way_are_made_good(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    for _ in 0..4 {
+        script.once(Operation::Renew, Fault::AnswerLost);
+        tokio::time::sleep(ctx.renewable() / 2).await;
+    }
+    if !guard.is_valid() {
+        assert!(ctx.delay() > ctx.renewable() / 6, "lost answers cost the lock");
+        return ctx.note_stall();
+    }
+    guard.unlock().await.unwrap();
+}
+
+async fn every_error_kind_is_survived(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = held(ctx, &client).await;
+    let kinds = [ErrorKind::Overloaded, ErrorKind::Other, ErrorKind::Corrupt, ErrorKind::Misconfigured];
+    for kind in kinds {
+        script.once(Operation::Renew, Fault::Refused(kind));
+        let before = script.calls(Operation::Renew);
+        until("two more renewals", ctx.renewable() * 2, || async {
+            (script.calls(Operation::Renew) >= before + 2).then_some(())
+        })
+        .await;
+    }
+    if !guard.is_valid() {
+        assert!(ctx.delay() > ctx.renewable() / 6, "one failed renewal at a time cost the lock");
+        return ctx.note_stall();
+    }
+    guard.unlock().await.unwrap();
+}
+
+async fn the_longest_hold_ends_renewal_and_nothing_else(ctx: &Context) {
+    let client = ctx.client().await;
+    let options = options(ctx).max_hold(ctx.renewable());
+    let rival = ctx.backend().await;
+    let guard = ctx.track(client.lock_with(ctx.key("key"), &options).await.unwrap());
+    refused(&*rival, &ctx.request("key")).await;
+    let limit = ctx.renewable() * 2 + ctx.lateness();
+    let reason =
+        tokio::time::timeout(limit, guard.guard().lost()).await.expect("renewal ends, and then the lease");
+    assert_eq!(reason, LostReason::MaxHold);
+    take_within(&*rival, &ctx.request("key"), ctx.lateness()).await;
+}
+
+async fn by_hand_it_renews_only_when_told(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let options = options(ctx).renew(RenewPolicy::Manual);
+    let guard = ctx.track(client.lock_with(ctx.key("key"), &options).await.unwrap());
+    let first = guard.guard().valid_until();
+    tokio::time::sleep(ctx.renewable() / 2).await;
+    assert_eq!(script.calls(Operation::Renew), 0, "nobody asked for a renewal");
+    match guard.guard().renew().await {
+        Ok(()) => assert!(guard.guard().valid_until() > first, "a renewal prolongs the validity"),
+        Err(error) => {
+            assert!(ctx.delay() > ctx.renewable() / 6, "{error}");
+            return ctx.note_stall();
+        }
+    }
+    assert_eq!(lost(ctx, &guard).await, LostReason::Expired);
+    assert_eq!(guard.guard().renew().await.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+async fn many_locks_are_kept(ctx: &Context) {
+    let client = ctx.client().await;
+    let mut guards = Vec::new();
+    for n in 0..60 {
+        guards.push(ctx.track(client.lock_with(ctx.key(format!("key {n}")), &options(ctx)).await.unwrap()));
+    }
+    tokio::time::sleep(ctx.renewable() * 2).await;
+    for guard in &guards {
+        if !guard.is_valid() {
+            assert!(ctx.delay() > ctx.renewable() / 6, "one of many locks was lost");
+            return ctx.note_stall();
+        }
+    }
+    for guard in guards {
+        guard.unlock().await.unwrap();
+    }
+}
+
+async fn asking_the_guard_costs_nothing(ctx: &Context) {
+    let (client, script) = ctx.faulty_client().await;
+    let guard = client.lock(ctx.key("key")).await.unwrap();
+    let before = std::time::Instant::now();
+    for _ in 0..20_000 {
+        assert!(guard.is_valid());
+    }
+    let each = before.elapsed() / 20_000;
+    assert!(each < Duration::from_micros(100), "asking takes {each:?}");
+    assert_eq!(script.calls(Operation::Renew), 0, "asking the guard asks nobody else");
+    guard.unlock().await.unwrap();
+}

@@ -1,0 +1,301 @@
+//! What a case works with.
+
+use std::fmt;
+use std::future::Future;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use distlock_core::{
+    BackendInfo, Busy, Claim, Clock, Lease, LockBackend, LockClient, LockGuard, LockKey, LockOptions,
+    LockRequest, Result, TryLock, WaitPolicy,
+};
+use tempfile::TempDir;
+
+use crate::canary::Canary;
+use crate::case::Profile;
+use crate::decorators::{Interposed, Recorded, Script};
+use crate::faults::Faults;
+use crate::history::{self, Promises, Recorder, Violation, What, nanos};
+use crate::holder::Holder;
+use crate::subject::Subject;
+use crate::tracked::Tracked;
+
+/// One case's access to the store: connections, keys that no other case has, ttls that fit the
+/// store, and the history that is checked when the case is over.
+pub(crate) struct Context {
+    subject: Arc<dyn Subject>,
+    profile: Profile,
+    seed: u64,
+    prefix: String,
+    log: Arc<Recorder>,
+    canary: Canary,
+    folder: TempDir,
+    first: Arc<dyn LockBackend>,
+    opened: Mutex<Vec<Arc<dyn LockBackend>>>,
+    unchecked: Mutex<Vec<&'static str>>,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("prefix", &self.prefix)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// Connects to the store. `seed` decides every random choice of the case, except owners.
+    pub(crate) async fn new(subject: Arc<dyn Subject>, seed: u64) -> Result<Self> {
+        let first = subject.connect(&subject.url()).await?;
+        let prefix = format!("suite/{:012x}/", fastrand::u64(..) >> 16);
+        Ok(Self {
+            profile: Profile::of(&*subject),
+            seed,
+            prefix,
+            log: Arc::new(Recorder::in_memory(first.clock())),
+            canary: Canary::start(),
+            folder: tempfile::tempdir().expect("the temporary folder is writable"),
+            opened: Mutex::new(vec![Arc::clone(&first)]),
+            first,
+            subject,
+            unchecked: Mutex::new(Vec::new()),
+        })
+    }
+
+    pub(crate) const fn info(&self) -> &BackendInfo {
+        &self.profile.info
+    }
+
+    pub(crate) fn faults(&self) -> &dyn Faults {
+        self.subject.faults().expect("the case declared its need")
+    }
+
+    pub(crate) fn log(&self) -> &Arc<Recorder> {
+        &self.log
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.first.clock()
+    }
+
+    /// An empty folder that is removed when the case is over.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A source of random choices that follows from the seed.
+    pub(crate) fn rng(&self) -> fastrand::Rng {
+        fastrand::Rng::with_seed(self.seed)
+    }
+
+    /// What all keys of this case begin with.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// A key that no other case and no other run has.
+    pub(crate) fn key(&self, name: impl AsRef<[u8]>) -> LockKey {
+        let mut bytes = self.prefix.clone().into_bytes();
+        bytes.extend_from_slice(name.as_ref());
+        LockKey::new(bytes).expect("names in cases are short")
+    }
+
+    /// A fresh claim to a key of this case.
+    pub(crate) fn claim(&self, name: impl AsRef<[u8]>) -> Claim {
+        Claim::mint(self.key(name))
+    }
+
+    /// A plain try by a fresh claim, with a ttl that no case outlives.
+    pub(crate) fn request(&self, name: impl AsRef<[u8]>) -> LockRequest {
+        LockRequest::new(self.claim(name), self.long())
+    }
+
+    /// A plain try by a fresh claim, with a ttl that a case can wait for.
+    pub(crate) fn brief_request(&self, name: impl AsRef<[u8]>) -> LockRequest {
+        LockRequest::new(self.claim(name), self.brief())
+    }
+
+    /// A ttl that a case can wait for, as the store gives it.
+    pub(crate) fn brief(&self) -> Duration {
+        self.effective(Duration::from_millis(600))
+    }
+
+    /// A ttl short enough to see several renewals, and long enough to survive a busy machine.
+    pub(crate) fn renewable(&self) -> Duration {
+        self.effective(Duration::from_millis(1500))
+    }
+
+    /// A ttl that no case outlives.
+    pub(crate) fn long(&self) -> Duration {
+        self.effective(Duration::from_secs(60))
+    }
+
+    fn effective(&self, wish: Duration) -> Duration {
+        self.info().guarantees.effective_ttl(wish).expect("every store takes ttls of this size")
+    }
+
+    /// How much longer than its ttl a lease may be visible.
+    pub(crate) fn lateness(&self) -> Duration {
+        history::lateness(self.info()) + self.canary.worst()
+    }
+
+    /// The longest scheduling delay that this machine showed so far.
+    pub(crate) fn delay(&self) -> Duration {
+        self.canary.worst()
+    }
+
+    /// Says that the machine stood still for so long that the case could not see what it wanted.
+    pub(crate) fn note_stall(&self) {
+        eprintln!("the machine stood still for {:?}; the case could not be decided further", self.delay());
+    }
+
+    /// One more independent connection to the store. What it does is recorded.
+    pub(crate) async fn backend(&self) -> Arc<dyn LockBackend> {
+        let backend = self.subject.connect(&self.subject.url()).await.expect("the store takes a connection");
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&backend));
+        Arc::new(Recorded::new(backend, Arc::clone(&self.log)))
+    }
+
+    /// One more connection, with a script of faults between it and the store.
+    pub(crate) async fn interposed(&self) -> (Arc<dyn LockBackend>, Script) {
+        let (backend, script) = Interposed::new(self.backend().await);
+        (Arc::new(backend), script)
+    }
+
+    /// A client on a connection of its own.
+    pub(crate) async fn client(&self) -> LockClient {
+        LockClient::new(self.backend().await)
+    }
+
+    /// A client with a script of faults between it and the store.
+    pub(crate) async fn faulty_client(&self) -> (LockClient, Script) {
+        let (backend, script) = self.interposed().await;
+        (LockClient::new(backend), script)
+    }
+
+    /// Records what the guard says from now on.
+    pub(crate) fn track(&self, guard: LockGuard) -> Tracked {
+        Tracked::new(guard, &self.log)
+    }
+
+    /// Takes a key of this case as a user would, and records how long that took.
+    pub(crate) async fn wait_for(
+        &self,
+        client: &LockClient,
+        name: &str,
+        options: &LockOptions,
+    ) -> Result<LockGuard> {
+        let (op, key) = (self.log.next_op(), self.key(name));
+        let patience = match options.wait {
+            WaitPolicy::UpTo(patience) => Some(nanos(patience)),
+            WaitPolicy::No => Some(0),
+            _ => None,
+        };
+        self.log.record(&key, "", What::Wait { op, patience });
+        let result = client.lock_with(&key, options).await;
+        self.log.record(&key, "", What::Waited { op });
+        result
+    }
+
+    /// A process of its own that takes orders.
+    pub(crate) async fn holder(&self) -> Holder {
+        Holder::start(self.subject.url(), self.folder()).await
+    }
+
+    /// Leaves a check out, because the case breaks its assumption on purpose.
+    pub(crate) fn without_check(&self, check: &'static str) {
+        self.unchecked.lock().unwrap_or_else(PoisonError::into_inner).push(check);
+    }
+
+    /// Ends the recording, frees what the case left behind, and checks the history.
+    pub(crate) async fn finish(&self) -> Vec<Violation> {
+        for file in std::fs::read_dir(self.folder()).expect("the case's folder can be read").flatten() {
+            if file.path().extension().is_some_and(|extension| extension == "jsonl") {
+                self.log.add_file(&file.path()).expect("a holder's history can be read");
+            }
+        }
+        self.log.record("", "", What::End { delay: nanos(self.canary.worst()) });
+        let events = self.log.events();
+        self.clean_up().await;
+        let unchecked = self.unchecked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        history::check(&events, Promises::of(self.info()))
+            .into_iter()
+            .filter(|violation| !unchecked.contains(&violation.check))
+            .collect()
+    }
+
+    async fn clean_up(&self) {
+        if let Some(admin) = self.first.admin()
+            && let Ok(records) = admin.list(self.prefix.as_bytes(), None, 10_000).await
+        {
+            for record in records {
+                // What can't be freed runs out by itself.
+                let _ = admin.force_unlock(&record.key).await;
+            }
+        }
+        let opened = std::mem::take(&mut *self.opened.lock().unwrap_or_else(PoisonError::into_inner));
+        for backend in opened {
+            let _ = backend.close().await;
+        }
+    }
+}
+
+/// Takes a free lock.
+pub(crate) async fn take(backend: &dyn LockBackend, request: &LockRequest) -> Lease {
+    match backend.try_lock(request).await {
+        Ok(TryLock::Acquired(lease)) => lease,
+        other => panic!("`{}` is free, yet an attempt gave {other:?}", request.claim.key),
+    }
+}
+
+/// Asserts that an attempt is busy.
+pub(crate) async fn refused(backend: &dyn LockBackend, request: &LockRequest) -> Busy {
+    match backend.try_lock(request).await {
+        Ok(TryLock::Busy(busy)) => busy,
+        other => panic!("`{}` is held, yet an attempt gave {other:?}", request.claim.key),
+    }
+}
+
+/// Tries over and over until the lock is granted, for at most `limit`.
+pub(crate) async fn take_within(backend: &dyn LockBackend, request: &LockRequest, limit: Duration) -> Lease {
+    until(&format!("`{}` to become free", request.claim.key), limit, || async {
+        match backend.try_lock(request).await.expect("the store works") {
+            TryLock::Acquired(lease) => Some(lease),
+            TryLock::Busy(_) => None,
+        }
+    })
+    .await
+}
+
+/// Looks every few milliseconds until there is something to see, for at most `limit`.
+pub(crate) async fn until<T, F>(what: &str, limit: Duration, mut look: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let began = Instant::now();
+    loop {
+        if let Some(seen) = look().await {
+            return seen;
+        }
+        assert!(began.elapsed() < limit, "waited {limit:?} for {what} in vain");
+        tokio::time::sleep(Duration::from_millis(4)).await;
+    }
+}
+
+/// Watches for the first grant of the case's `key` to a rival, and asserts that `ttl` had passed since `sent`.
+pub(crate) async fn assert_not_early(
+    ctx: &Context,
+    rival: &dyn LockBackend,
+    sent: distlock_core::Instant,
+    ttl: Duration,
+) {
+    let request = ctx.request("key");
+    take_within(rival, &request, ttl + ctx.lateness()).await;
+    // The store counted from some time after the send, so less than the ttl is too early, whatever
+    // the machine's delays. A thousandth is left to differing clocks.
+    let passed = ctx.clock().now().since(sent);
+    let least = ttl - ttl / 1000;
+    assert!(passed >= least, "another claim was granted {passed:?} after a lease of {ttl:?} was asked for");
+}

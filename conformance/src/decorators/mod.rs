@@ -1,0 +1,7 @@
+//! Backends around a backend: one that writes the history down, one that stages faults.
+
+mod interposed;
+mod recorded;
+
+pub(crate) use interposed::{Fault, Interposed, Script};
+pub(crate) use recorded::Recorded;

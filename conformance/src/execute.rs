@@ -1,0 +1,86 @@
+//! Runs one case under a time limit.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+
+use crate::case::{Case, Profile};
+use crate::context::Context;
+use crate::report::{Outcome, Verdict};
+use crate::subject::Subject;
+
+/// How long a case's clean-up may take beyond its limit.
+const CLEAN_UP: Duration = Duration::from_secs(15);
+
+/// Runs `case` in a runtime of its own, unless the store does not meet its needs. It neither hangs
+/// nor panics, whatever the case does.
+pub(crate) fn execute(case: &Case, subject: &Arc<dyn Subject>, seed: u64) -> Outcome {
+    let began = Instant::now();
+    let verdict = match case.unmet(&Profile::of(&**subject)) {
+        Some(reason) => Verdict::Ignored(reason),
+        None => run(case, subject, seed),
+    };
+    Outcome { id: case.id, since: case.since, verdict, took: began.elapsed(), seed }
+}
+
+fn run(case: &Case, subject: &Arc<dyn Subject>, seed: u64) -> Verdict {
+    let (done, verdict) = mpsc::channel();
+    let (case, subject) = (*case, Arc::clone(subject));
+    let thread = std::thread::Builder::new().name(case.id.to_owned()).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name(case.id)
+            .enable_all()
+            .build()
+            .expect("a runtime can be built");
+        let verdict = runtime.block_on(in_runtime(&case, subject, seed));
+        // Whoever waited too long for this is gone.
+        let _ = done.send(verdict);
+        runtime.shutdown_timeout(Duration::from_secs(1));
+    });
+    if let Err(error) = thread {
+        return Verdict::Failed(format!("can't start a thread: {error}"));
+    }
+    match verdict.recv_timeout(case.limit + CLEAN_UP) {
+        Ok(verdict) => verdict,
+        Err(RecvTimeoutError::Timeout) => Verdict::Failed(format!(
+            "it blocks its thread and did not end within {:?}",
+            case.limit + CLEAN_UP
+        )),
+        Err(RecvTimeoutError::Disconnected) => Verdict::Failed("its thread died".to_owned()),
+    }
+}
+
+async fn in_runtime(case: &Case, subject: Arc<dyn Subject>, seed: u64) -> Verdict {
+    let context = match tokio::time::timeout(case.limit, Context::new(subject, seed)).await {
+        Ok(Ok(context)) => context,
+        Ok(Err(error)) => return Verdict::Failed(format!("can't connect to the store: {error}")),
+        Err(_) => {
+            return Verdict::Failed(format!("connecting to the store took longer than {:?}", case.limit));
+        }
+    };
+    let ran = AssertUnwindSafe(tokio::time::timeout(case.limit, (case.run)(&context))).catch_unwind().await;
+    let mut faults = Vec::new();
+    match ran {
+        Ok(Ok(())) => {}
+        Ok(Err(_)) => faults.push(format!("it did not end within {:?}", case.limit)),
+        Err(panic) => faults.push(text_of(&*panic)),
+    }
+    match tokio::time::timeout(CLEAN_UP / 2, context.finish()).await {
+        Ok(violations) => faults.extend(violations.iter().take(5).map(ToString::to_string)),
+        Err(_) => faults.push("its clean-up did not end".to_owned()),
+    }
+    if faults.is_empty() { Verdict::Passed } else { Verdict::Failed(faults.join("\n")) }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "it panicked without a message".to_owned())
+}

@@ -1,0 +1,224 @@
+//! H5: nobody is refused a lock that nobody can hold; waits end in time; FIFO where declared.
+
+use std::time::Duration;
+
+use super::event::{Event, What, nanos};
+use super::queue;
+use super::{Promises, Violation};
+use std::collections::BTreeMap;
+
+/// How long a store may keep the place of a waiter that does not ask again, beyond its ttl.
+const PLACE: Duration = Duration::from_secs(5);
+/// How much longer than its patience a wait may take.
+const WAIT_SLACK: Duration = Duration::from_secs(1);
+
+/// A stretch of time during which the store may have had a record of an owner.
+struct Possible<'a> {
+    owner: &'a str,
+    from: u64,
+    until: u64,
+    /// When the call that may have left the record was answered, if it was.
+    answered: Option<u64>,
+    /// It is a place in the queue, which a forced release leaves alone.
+    queued: bool,
+}
+
+pub(crate) fn check(key: &str, events: &[&Event], promises: Promises, delay: Duration) -> Vec<Violation> {
+    let mut violations = baseless_refusals(key, events, nanos(promises.lateness + delay));
+    violations.extend(overlong_waits(key, events, nanos(WAIT_SLACK + delay)));
+    if promises.fifo {
+        violations.extend(queue::inversions(key, events));
+    }
+    violations
+}
+
+fn baseless_refusals(key: &str, events: &[&Event], lateness: u64) -> Vec<Violation> {
+    let possible = possible(events, lateness);
+    let mut asked = BTreeMap::new();
+    let mut violations = Vec::new();
+    for event in events {
+        match event.what {
+            What::Ask { op, .. } => {
+                asked.insert(op, event.at);
+            }
+            What::Busy { op } => {
+                let from = asked.get(&op).copied().unwrap_or(event.at);
+                let reason = possible
+                    .iter()
+                    .any(|other| other.owner != event.owner && other.from <= event.at && other.until >= from);
+                if !reason {
+                    violations.push(Violation::new(
+                        "H5",
+                        key,
+                        format!(
+                            "{} was told busy between {from} and {}, when nobody can have held or awaited it",
+                            event.owner, event.at
+                        ),
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+    violations
+}
+
+fn possible<'a>(events: &[&'a Event], lateness: u64) -> Vec<Possible<'a>> {
+    let mut possible: BTreeMap<u64, Possible<'a>> = BTreeMap::new();
+    let mut unlocks: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut queues: BTreeMap<u64, bool> = BTreeMap::new();
+    let mut ttls: BTreeMap<u64, u64> = BTreeMap::new();
+    for event in events {
+        match event.what {
+            What::Ask { op, ttl, .. } | What::Renew { op, ttl } => {
+                if let What::Ask { queue, .. } = event.what {
+                    queues.insert(op, queue);
+                }
+                ttls.insert(op, ttl);
+                // Until it is answered it may land at any time.
+                let until = event.at.saturating_add(ttl).saturating_add(lateness);
+                possible.insert(
+                    op,
+                    Possible { owner: &event.owner, from: event.at, until, answered: None, queued: false },
+                );
+            }
+            What::Granted { op, ttl, .. } => {
+                ttls.insert(op, ttl);
+                answer(&mut possible, op, event.at, ttl.saturating_add(lateness));
+            }
+            What::Renewed { op, .. } | What::RenewFailed { op } | What::AskFailed { op, unknown: true } => {
+                let ttl = ttls.get(&op).copied().unwrap_or(0);
+                answer(&mut possible, op, event.at, ttl.saturating_add(lateness));
+                if !matches!(event.what, What::Renewed { .. }) {
+                    // It may still be on its way.
+                    possible.entry(op).and_modify(|stretch| stretch.answered = None);
+                }
+            }
+            What::Busy { op } => {
+                let ttl = ttls.get(&op).copied().unwrap_or(0);
+                let queued = queues.get(&op).copied().unwrap_or(false);
+                possible.entry(op).and_modify(|stretch| stretch.queued = queued);
+                answer(
+                    &mut possible,
+                    op,
+                    event.at,
+                    if queued { ttl.saturating_add(lateness).saturating_add(nanos(PLACE)) } else { 0 },
+                );
+            }
+            What::AskFailed { op, unknown: false } | What::RenewLost { op } => {
+                answer(&mut possible, op, event.at, 0);
+            }
+            What::Unlock { op } | What::Force { op } => {
+                unlocks.insert(op, event.at);
+            }
+            What::Unlocked { op, .. } | What::Forced { op } => {
+                let left = unlocks.get(&op).copied().unwrap_or(event.at);
+                let all = matches!(event.what, What::Forced { .. });
+                for stretch in possible.values_mut() {
+                    let of_owner = if all { !stretch.queued } else { stretch.owner == event.owner };
+                    if of_owner && stretch.answered.is_some_and(|answered| answered <= left) {
+                        stretch.until = stretch.until.min(event.at);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    possible.into_values().collect()
+}
+
+fn answer(possible: &mut BTreeMap<u64, Possible<'_>>, op: u64, at: u64, stays: u64) {
+    if let Some(stretch) = possible.get_mut(&op) {
+        stretch.answered = Some(at);
+        stretch.until = at.saturating_add(stays);
+    }
+}
+
+fn overlong_waits(key: &str, events: &[&Event], slack: u64) -> Vec<Violation> {
+    let mut began = BTreeMap::new();
+    let mut violations = Vec::new();
+    for event in events {
+        match event.what {
+            What::Wait { op, patience: Some(patience) } => {
+                began.insert(op, event.at.saturating_add(patience));
+            }
+            What::Waited { op } => {
+                if let Some(deadline) = began.get(&op)
+                    && event.at > deadline.saturating_add(slack)
+                {
+                    let late = event.at - deadline;
+                    violations.push(Violation::new(
+                        "H5",
+                        key,
+                        format!("a wait ended {late} ns after its deadline; {slack} are allowed"),
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::script::{Script, TTL};
+    use super::*;
+
+    const LATE: u64 = 10;
+
+    fn refusals(script: &Script) -> usize {
+        let events = script.events();
+        baseless_refusals("k", &events.iter().collect::<Vec<_>>(), LATE).len()
+    }
+
+    #[test]
+    fn busy_under_a_hold_is_right() {
+        assert_eq!(refusals(&Script::new().grant("a", 1, 2, 1, 50).busy("b", 20, 21, false)), 0);
+        let just_expired = 2 + TTL + LATE;
+        assert_eq!(refusals(&Script::new().grant("a", 1, 2, 1, 50).busy("b", just_expired, 70, false)), 0);
+    }
+
+    #[test]
+    fn busy_behind_a_waiter_or_an_unknown_attempt_is_right() {
+        let waiter = Script::new()
+            .grant("a", 1, 2, 1, 50)
+            .busy("b", 3, 4, true)
+            .unlock("a", 5, 6)
+            .busy("c", 20, 21, false);
+        assert_eq!(refusals(&waiter), 0);
+        let dropped = Script::new()
+            .at(1, "a", What::Ask { op: 99, queue: false, handed: false, ttl: TTL })
+            .busy("b", 20, 21, false);
+        assert_eq!(refusals(&dropped), 0);
+    }
+
+    #[test]
+    fn busy_on_a_free_lock_is_not() {
+        assert_eq!(refusals(&Script::new().busy("b", 20, 21, false)), 1);
+        assert_eq!(
+            refusals(&Script::new().grant("a", 1, 2, 1, 50).unlock("a", 5, 6).busy("b", 20, 21, false)),
+            1
+        );
+        assert_eq!(refusals(&Script::new().grant("a", 1, 2, 1, 50).busy("b", 200, 201, false)), 1);
+        let residue = Script::new()
+            .grant("a", 1, 2, 1, 50)
+            .busy("b", 3, 4, false)
+            .unlock("a", 5, 6)
+            .busy("c", 20, 21, false);
+        assert_eq!(refusals(&residue), 1);
+    }
+
+    #[test]
+    fn a_wait_past_its_deadline_is_not() {
+        let wait = |ended| {
+            let script = Script::new().at(1, "a", What::Wait { op: 1, patience: Some(100) }).at(
+                ended,
+                "a",
+                What::Waited { op: 1 },
+            );
+            overlong_waits("k", &script.events().iter().collect::<Vec<_>>(), 20).len()
+        };
+        assert_eq!((wait(121), wait(122)), (0, 1));
+    }
+}

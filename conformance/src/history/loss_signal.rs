@@ -1,0 +1,141 @@
+//! H6: no guard says valid after its validity, and each loss is announced by then.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Violation;
+use super::event::{Event, What, nanos};
+
+/// How long an announcement may take on an idle machine. The measured scheduling delay comes on top.
+const PROMPT: Duration = Duration::from_millis(50);
+
+#[derive(Default)]
+struct Watched {
+    /// The process in which somebody waits for the loss.
+    process: Option<u32>,
+    until: u64,
+    ended: bool,
+}
+
+/// The end of one process's recording, and what an announcement may take there. A process that was
+/// killed has none and owes nothing; one that was stopped has measured that as a delay.
+struct End {
+    at: u64,
+    allowed: u64,
+}
+
+pub(crate) fn check(key: &str, events: &[&Event]) -> Vec<Violation> {
+    let mut guards: BTreeMap<&str, Watched> = BTreeMap::new();
+    let ends = ends(events);
+    let mut violations = Vec::new();
+    for event in events {
+        let guard = guards.entry(&event.owner).or_default();
+        match event.what {
+            What::Granted { valid_until: until, .. }
+            | What::Renewed { valid_until: until, .. }
+            | What::Valid { until } => guard.until = guard.until.max(until),
+            What::Checked { valid, until } => {
+                guard.until = guard.until.max(until);
+                if valid && event.at > until {
+                    let late = event.at - until;
+                    let text =
+                        format!("{} said valid at {}, {late} ns after its validity", event.owner, event.at);
+                    violations.push(Violation::new("H6", key, text));
+                }
+            }
+            What::Watching => {
+                guard.process = Some(event.process);
+                guard.ended = false;
+            }
+            What::Lost { until } if !guard.ended => {
+                guard.ended = true;
+                if let Some(end) = ends.get(&event.process)
+                    && event.at > until.saturating_add(end.allowed)
+                {
+                    let (late, allowed) = (event.at - until, end.allowed);
+                    let text = format!(
+                        "the loss of {} was announced {late} ns after its validity; {allowed} are allowed",
+                        event.owner
+                    );
+                    violations.push(Violation::new("H6", key, text));
+                }
+            }
+            What::Unlock { .. } => guard.ended = true,
+            _ => {}
+        }
+    }
+    for (owner, guard) in guards {
+        if let Some(end) = guard.process.and_then(|process| ends.get(&process))
+            && !guard.ended
+            && end.at > guard.until.saturating_add(end.allowed)
+        {
+            let text = format!(
+                "the loss of {owner} was never announced; its validity ended at {}, the recording at {}",
+                guard.until, end.at
+            );
+            violations.push(Violation::new("H6", key, text));
+        }
+    }
+    violations
+}
+
+fn ends(events: &[&Event]) -> BTreeMap<u32, End> {
+    let end = |event: &&Event| match event.what {
+        What::End { delay } => {
+            Some((event.process, End { at: event.at, allowed: nanos(PROMPT).saturating_add(delay) }))
+        }
+        _ => None,
+    };
+    events.iter().filter_map(end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::script::Script;
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn run(script: &Script) -> Vec<Violation> {
+        let events = script.events();
+        check("k", &events.iter().collect::<Vec<_>>())
+    }
+
+    fn held() -> Script {
+        Script::new().grant("a", 1, 2, 1, 100 * MS).at(3, "a", What::Watching)
+    }
+
+    #[test]
+    fn an_announcement_in_time_is_right() {
+        let script = held()
+            .at(90 * MS, "a", What::Checked { valid: true, until: 100 * MS })
+            .at(101 * MS, "a", What::Checked { valid: false, until: 100 * MS })
+            .at(160 * MS, "a", What::Lost { until: 100 * MS })
+            .at(900 * MS, "", What::End { delay: 10 * MS });
+        assert_eq!(run(&script), []);
+    }
+
+    #[test]
+    fn a_released_guard_owes_no_announcement() {
+        assert_eq!(run(&held().unlock("a", 50 * MS, 51 * MS).at(900 * MS, "", What::End { delay: 0 })), []);
+    }
+
+    #[test]
+    fn a_killed_process_owes_no_announcement() {
+        assert_eq!(run(&held()), []);
+    }
+
+    #[test]
+    fn late_missing_and_false_are_not() {
+        let late = held().at(161 * MS, "a", What::Lost { until: 100 * MS }).at(
+            900 * MS,
+            "",
+            What::End { delay: 10 * MS },
+        );
+        let missing = held().at(900 * MS, "", What::End { delay: 0 });
+        let false_valid = held().at(101 * MS, "a", What::Checked { valid: true, until: 100 * MS });
+        for script in [late, missing, false_valid] {
+            assert_eq!(run(&script).len(), 1);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! H4: a late renewal or release of an earlier owner never touches its successor.
+
+use std::collections::BTreeMap;
+
+use super::Violation;
+use super::event::{Event, What};
+use super::holds::{Hold, calls};
+
+pub(crate) fn check(key: &str, events: &[&Event], holds: &[Hold]) -> Vec<Violation> {
+    let mut violations = foreign_successes(key, events, holds);
+    violations.extend(wrong_sights(key, events, holds));
+    violations
+}
+
+/// Renewals and releases that succeeded while somebody else held the lock for sure.
+fn foreign_successes(key: &str, events: &[&Event], holds: &[Hold]) -> Vec<Violation> {
+    let calls = calls(events);
+    let mut violations = Vec::new();
+    for event in events {
+        let (op, what) = match event.what {
+            What::Renewed { op, .. } => (op, "a renewal"),
+            What::Unlocked { op, released: true } => (op, "a release"),
+            _ => continue,
+        };
+        let Some(&left) = calls.get(&op) else { continue };
+        let victim = holds.iter().find(|hold| hold.owner != event.owner && hold.covers(left, event.at));
+        if let Some(victim) = victim {
+            violations.push(Violation::new(
+                "H4",
+                key,
+                format!(
+                    "{what} by {} succeeded between {left} and {}, while {} held the lock",
+                    event.owner, event.at, victim.owner
+                ),
+            ));
+        }
+    }
+    violations
+}
+
+/// Looks into the store that show somebody else, or less time than before, under a definite hold.
+fn wrong_sights(key: &str, events: &[&Event], holds: &[Hold]) -> Vec<Violation> {
+    let calls = calls(events);
+    let mut violations = Vec::new();
+    // For each holder the end that its record must not fall below: look left + time left.
+    let mut promised: BTreeMap<&str, u64> = BTreeMap::new();
+    for event in events {
+        let What::Seen { op, holder, token, left } = &event.what else { continue };
+        let Some(&looked) = calls.get(op) else { continue };
+        let Some(hold) = holds.iter().find(|hold| hold.covers(looked, event.at)) else { continue };
+        if holder.as_ref() != Some(&hold.owner) || token.is_some_and(|token| token != hold.token) {
+            violations.push(Violation::new(
+                "H4",
+                key,
+                format!(
+                    "the store showed {holder:?} with token {token:?} at {}, while {} held it with {}",
+                    event.at, hold.owner, hold.token
+                ),
+            ));
+            continue;
+        }
+        let Some(left) = left else { continue };
+        let least = promised.entry(&hold.owner).or_default();
+        let (lower, upper) = (looked.saturating_add(*left), event.at.saturating_add(*left));
+        // Stores count in milliseconds, so a sight is exact to that.
+        if upper.saturating_add(2_000_000) < *least {
+            violations.push(Violation::new(
+                "H4",
+                key,
+                format!("the expiry of {} was brought forward from {least} to {upper} or before", hold.owner),
+            ));
+        }
+        *least = lower.max(*least);
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::holds;
+    use super::super::script::Script;
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn run(script: &Script) -> Vec<Violation> {
+        let events = script.events();
+        let of_key = &holds::by_key(&events)["k"];
+        check("k", of_key, &holds::of(of_key))
+    }
+
+    #[test]
+    fn late_calls_without_effect_are_right() {
+        let script = Script::new()
+            .grant("a", 1, 2, 1, 10)
+            .grant("b", 20, 21, 2, 60)
+            .unlocked("a", 30, 31, false)
+            .look(35, "b", 2, 40)
+            .unlock("b", 50, 51);
+        assert_eq!(run(&script), []);
+    }
+
+    #[test]
+    fn a_release_that_ends_anothers_hold_is_not() {
+        let script = Script::new().grant("a", 1, 2, 1, 10).grant("b", 20, 21, 2, 60).unlock("a", 30, 31);
+        assert_eq!(run(&script).len(), 1);
+    }
+
+    #[test]
+    fn a_renewal_over_anothers_hold_is_not() {
+        let script = Script::new().grant("a", 1, 2, 1, 10).grant("b", 20, 21, 2, 60).renew("a", 30, 31, 90);
+        assert_eq!(run(&script).len(), 1);
+    }
+
+    #[test]
+    fn another_holder_or_an_earlier_end_in_the_store_is_not() {
+        let other = Script::new().grant("b", 20, 21, 2, 60).look(30, "a", 1, 10);
+        let sooner = Script::new().grant("b", 20, 21, 2, 60 * MS).look(10 * MS, "b", 2, 50 * MS).look(
+            20 * MS,
+            "b",
+            2,
+            5 * MS,
+        );
+        for script in [other, sooner] {
+            assert_eq!(run(&script).len(), 1);
+        }
+    }
+}

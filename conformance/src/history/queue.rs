@@ -1,0 +1,125 @@
+//! H5, on stores that declare it: waiters are served in the order in which they queued.
+
+use std::collections::BTreeMap;
+
+use super::Violation;
+use super::event::{Event, What};
+
+/// One stay in the store's queue.
+struct Stay<'a> {
+    owner: &'a str,
+    /// When the first attempt left.
+    asked: u64,
+    /// When the store first answered that the claim is in the queue.
+    queued: u64,
+    last_asked: u64,
+    ttl: u64,
+    /// Its place may have lapsed, because it was not refreshed in time.
+    lapsed: bool,
+    token: Option<u64>,
+}
+
+/// Pairs of waiters of which the later one was served first. Only stays whose enqueueing the store
+/// had acknowledged before the other one asked are compared.
+pub(crate) fn inversions(key: &str, events: &[&Event]) -> Vec<Violation> {
+    let served: Vec<Stay<'_>> = stays(events).into_iter().filter(|stay| stay.token.is_some()).collect();
+    let mut violations = Vec::new();
+    for early in served.iter().filter(|stay| !stay.lapsed) {
+        for late in served.iter().filter(|late| late.asked > early.queued && late.token < early.token) {
+            violations.push(Violation::new(
+                "H5",
+                key,
+                format!(
+                    "{} was in the queue at {}, {} asked only at {}, and was served first",
+                    early.owner, early.queued, late.owner, late.asked
+                ),
+            ));
+        }
+    }
+    violations
+}
+
+fn stays<'a>(events: &[&'a Event]) -> Vec<Stay<'a>> {
+    let mut asks: BTreeMap<u64, (u64, bool, u64)> = BTreeMap::new();
+    let mut waiting: BTreeMap<&str, Stay<'a>> = BTreeMap::new();
+    let mut over = Vec::new();
+    for event in events {
+        match event.what {
+            What::Ask { op, queue, handed, ttl } => {
+                asks.insert(op, (event.at, queue && !handed, ttl));
+                if let Some(stay) = waiting.get_mut(event.owner.as_str()) {
+                    stay.lapsed |= event.at - stay.last_asked > stay.ttl / 2;
+                    stay.last_asked = event.at;
+                }
+            }
+            What::Busy { op } => {
+                let Some(&(asked, true, ttl)) = asks.get(&op) else { continue };
+                waiting.entry(&event.owner).or_insert(Stay {
+                    owner: &event.owner,
+                    asked,
+                    queued: event.at,
+                    last_asked: asked,
+                    ttl,
+                    lapsed: false,
+                    token: None,
+                });
+            }
+            What::Granted { op, token, .. } => {
+                if let Some(mut stay) = waiting.remove(event.owner.as_str()) {
+                    stay.token = Some(token);
+                    over.push(stay);
+                } else if let Some(&(asked, true, ttl)) = asks.get(&op) {
+                    // Served at once: it never waited, but it must not have passed anybody.
+                    over.push(Stay {
+                        owner: &event.owner,
+                        asked,
+                        queued: u64::MAX,
+                        last_asked: asked,
+                        ttl,
+                        lapsed: false,
+                        token: Some(token),
+                    });
+                }
+            }
+            What::Unlock { .. } => {
+                waiting.remove(event.owner.as_str());
+            }
+            _ => {}
+        }
+    }
+    over
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::script::Script;
+    use super::*;
+
+    fn run(script: &Script) -> usize {
+        let events = script.events();
+        inversions("k", &events.iter().collect::<Vec<_>>()).len()
+    }
+
+    fn queued() -> Script {
+        Script::new().grant("h", 1, 2, 1, 50).busy("a", 3, 4, true).busy("b", 5, 6, true).unlock("h", 7, 8)
+    }
+
+    #[test]
+    fn serving_in_order_is_right() {
+        assert_eq!(run(&queued().grant("a", 9, 10, 2, 60).unlock("a", 11, 12).grant("b", 13, 14, 3, 70)), 0);
+    }
+
+    #[test]
+    fn who_gave_up_or_lapsed_is_not_passed() {
+        assert_eq!(run(&queued().unlock("a", 8, 9).grant("b", 13, 14, 2, 70).grant("a", 15, 16, 3, 80)), 0);
+        assert_eq!(
+            run(&queued().grant("b", 13, 14, 2, 70).unlock("b", 20, 21).grant("a", 90, 91, 3, 140)),
+            0
+        );
+    }
+
+    #[test]
+    fn passing_a_waiter_is_not() {
+        assert_eq!(run(&queued().grant("b", 9, 10, 2, 60).unlock("b", 11, 12).grant("a", 13, 14, 3, 70)), 1);
+    }
+}

@@ -1,0 +1,80 @@
+//! The resource that a lock protects, with a fence and without.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use distlock_core::FencingToken;
+use serde::{Deserialize, Serialize};
+
+use crate::history::{Recorder, What, lost_updates};
+
+/// A number in a file, which several processes read, increase and write back under a lock. The
+/// fenced one refuses a token lower than one it has seen. Every write is recorded.
+#[derive(Debug)]
+pub(crate) struct Register {
+    path: PathBuf,
+    fenced: bool,
+    log: Arc<Recorder>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Content {
+    seq: u64,
+    token: u64,
+    value: u64,
+}
+
+impl Register {
+    pub(crate) fn fenced(folder: &Path, log: Arc<Recorder>) -> Self {
+        Self { path: folder.join("fenced"), fenced: true, log }
+    }
+
+    pub(crate) fn unfenced(folder: &Path, log: Arc<Recorder>) -> Self {
+        Self { path: folder.join("unfenced"), fenced: false, log }
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.open().1.value
+    }
+
+    /// Writes `value`; whether the register took it.
+    pub(crate) fn write(&self, token: FencingToken, value: u64) -> bool {
+        let (mut file, mut content) = self.open();
+        let accepted = !self.fenced || token.get() >= content.token;
+        if accepted {
+            content = Content { seq: content.seq + 1, token: token.get().max(content.token), value };
+            file.set_len(0).expect("the register can be written");
+            file.seek(SeekFrom::Start(0)).expect("the register can be written");
+            file.write_all(&serde_json::to_vec(&content).expect("plain data"))
+                .expect("the register can be written");
+        }
+        let resource = self.path.display().to_string();
+        let (fenced, seq, token) = (self.fenced, content.seq, token.get());
+        self.log.record("", "", What::Write { resource, fenced, seq, token, value, accepted });
+        accepted
+    }
+
+    /// How many updates were overwritten by writers that had not seen them.
+    pub(crate) fn lost_updates(&self) -> usize {
+        lost_updates(&self.log.events(), &self.path.display().to_string())
+    }
+
+    /// The file, locked against other processes until it is closed, and what is in it.
+    fn open(&self) -> (File, Content) {
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&self.path)
+            .expect("the case's folder is writable");
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).expect("files can be locked");
+        let mut text = String::new();
+        file.read_to_string(&mut text).expect("the register can be read");
+        let content =
+            if text.is_empty() { Content::default() } else { serde_json::from_str(&text).expect("ours") };
+        (file, content)
+    }
+}
