@@ -15,7 +15,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use distlock::{
     BackendInfo, Busy, Claim, Driver, Fairness, FencingToken, Guarantees, Health, Holder, Instant, Lease,
-    LockBackend, LockKey, LockRequest, LostReason, Metadata, OwnerId, Release, Renewal, Result, Supports, TryLock,
+    LockBackend, LockKey, LockRequest, LostReason, Metadata, OwnerId, Release, Renewal, Result, Supports,
+    TryLock,
 };
 use distlock_conformance::{RunOptions, Subject};
 use distlock_examples::lock_url;

@@ -21,7 +21,11 @@ fn example(name: &str) -> Command {
     path.pop();
     path.set_file_name("examples");
     let path: PathBuf = path.join(name);
-    assert!(path.exists(), "{} is missing: run `cargo build -p distlock-examples --examples`", path.display());
+    assert!(
+        path.exists(),
+        "{} is missing: run `cargo build -p distlock-examples --examples`",
+        path.display()
+    );
     let mut command = Command::new(path);
     command.env_remove("LOCK_URL");
     command
