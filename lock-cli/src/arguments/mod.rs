@@ -39,8 +39,7 @@ Examples:
     about = ABOUT,
     after_help = EXAMPLES,
     after_long_help = long_help(),
-    arg_required_else_help = true,
-    disable_help_subcommand = true
+    arg_required_else_help = true
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -163,7 +162,9 @@ mod tests {
     fn every_command_shows_examples_and_help_says_where_the_database_is() {
         let mut tree = Arguments::command();
         assert!(tree.render_long_help().to_string().contains("locks.db"));
-        for command in tree.get_subcommands_mut().filter(|command| command.get_name() != "info") {
+        for command in
+            tree.get_subcommands_mut().filter(|command| !["info", "help"].contains(&command.get_name()))
+        {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Examples:"), "{}", command.get_name());
         }

@@ -94,13 +94,17 @@ fn with_command(metadata: &Metadata, command: &[OsString]) -> Metadata {
 /// Gives the lock back and says how it all ended.
 async fn settle(guard: LockGuard, outcome: Outcome) -> Exit {
     let key = guard.key().clone();
-    let lost = |reason: LostReason| {
+    let lost = |reason: LostReason, taken: bool| {
+        let reason = match reason {
+            LostReason::Expired if taken => "it was taken away".to_owned(),
+            reason => reason.to_string(),
+        };
         say(&format!("`{key}`: the lock was lost while the command ran: {reason}"));
         Exit::Lost
     };
     let status = if outcome.cut_short { Exit::Lost } else { Exit::Command(outcome.ending.status()) };
     if let LockState::Lost(reason) = guard.state() {
-        return lost(reason);
+        return lost(reason, outcome.taken);
     }
     if !outcome.group_is_empty {
         let left = roughly(guard.remaining());
@@ -118,7 +122,8 @@ async fn settle(guard: LockGuard, outcome: Outcome) -> Exit {
             status
         }
         Ok(Release::Released) => status,
-        Ok(Release::NotHeld(reason)) => lost(reason),
+        // It was still valid by the clock, so it did not run out.
+        Ok(Release::NotHeld(reason)) => lost(reason, true),
         Err(error) => {
             say(&format!(
                 "the command has ended, but whether its lock was released is not known, so others may wait for up to {ttl}: {error}"

@@ -48,6 +48,11 @@ impl Timetable {
         self.lost_at.get_or_insert(now);
     }
 
+    /// Whether the lock was lost although its validity had not ended.
+    pub(super) fn was_taken(&self) -> bool {
+        self.lost_at.is_some_and(|lost| lost < self.valid_until)
+    }
+
     /// When the command is dead at the latest.
     pub(super) fn kill_at(&self) -> Instant {
         let by_validity = self.valid_until.minus(self.lead);
@@ -131,6 +136,7 @@ mod tests {
         assert_eq!(table.due(at(80)), Due::Terminate);
         assert_eq!(table.due(at(84)), Due::Terminate);
         assert_eq!(table.due(at(85)), Due::Kill);
+        assert!(table.was_taken());
     }
 
     #[test]

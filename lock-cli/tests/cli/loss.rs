@@ -42,7 +42,7 @@ fn a_lock_that_is_taken_away_ends_the_command_and_outranks_its_status() {
     let end = run.end();
     assert_eq!(end.status, Some(76), "{end:?}");
     assert_eq!(rig.line("told"), "TERM");
-    assert!(end.stderr.contains("lost"), "{end:?}");
+    assert!(end.stderr.contains("lost") && end.stderr.contains("taken away"), "{end:?}");
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub(crate) struct Outcome {
     pub(crate) ending: Ending,
     /// Whether it was told to end, or was ended, because the lock could not be kept.
     pub(crate) cut_short: bool,
+    /// Whether the lock was gone before its time was over: then somebody took it away.
+    pub(crate) taken: bool,
     /// Whether its whole process group is gone, so that the lock may be released.
     pub(crate) group_is_empty: bool,
 }
@@ -110,7 +112,7 @@ impl<'a> Supervision<'a> {
         let group_is_empty = self.until_its_group_ends().await;
         let cut_short = self.done != Due::Nothing || self.was_killed_in_our_stead(ending);
         self.shepherd.dismiss();
-        Outcome { ending, cut_short, group_is_empty }
+        Outcome { ending, cut_short, taken: self.timetable.was_taken(), group_is_empty }
     }
 
     /// Whether the shepherd ended the command, while this process was stopped or starved.
