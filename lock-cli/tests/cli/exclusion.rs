@@ -86,7 +86,7 @@ fn a_killed_wrapper_frees_the_lock_within_the_ttl_and_never_leaves_two() {
 #[test]
 fn a_stopped_wrapper_never_leaves_two() {
     let rig = Rig::sqlite();
-    let first = Started::from(&mut rig.run(&["--ttl", "1s", "k"], HEART));
+    let first = Started::from(&mut rig.run(&["--ttl", "2s", "k"], HEART));
     rig.pid("pid");
     first.signal(Signal::STOP);
     let next = ended(&mut rig.run(&["k"], "read now rest < /proc/uptime; echo $now"));

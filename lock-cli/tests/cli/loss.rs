@@ -123,7 +123,7 @@ fn an_unknown_release_keeps_the_commands_status_and_warns() {
 #[test]
 fn the_longest_hold_ends_a_command_that_hangs() {
     let rig = Rig::sqlite();
-    let options = ["--ttl", "1s", "--grace", "200ms", "--max-hold", "300ms", "k"];
+    let options = ["--ttl", "2s", "--grace", "500ms", "--max-hold", "300ms", "k"];
     let end = ended(&mut rig.run(&options, POLITE));
     assert_eq!(end.status, Some(76), "{end:?}");
     assert_eq!(rig.line("told"), "TERM");

@@ -21,12 +21,14 @@ pub(crate) struct Rig {
 impl Rig {
     /// With a store that lives in each process alone.
     pub(crate) fn memory() -> Self {
+        stop_ignoring_interrupts();
         Self { folder: TempDir::new().unwrap(), url: Some("memory:".to_owned()) }
     }
 
     /// With the default store, in this rig's folder.
     #[cfg(feature = "sqlite")]
     pub(crate) fn sqlite() -> Self {
+        stop_ignoring_interrupts();
         Self { folder: TempDir::new().unwrap(), url: None }
     }
 
@@ -152,6 +154,21 @@ pub(crate) fn is_alive(pid: Pid) -> bool {
         .ok()
         .and_then(|stat| stat.rsplit_once(") ").map(|(_, fields)| !fields.starts_with(['Z', 'X'])))
         .unwrap_or(false)
+}
+
+/// A shell without job control starts background jobs with these signals ignored, and what we start
+/// would inherit that. A signal with a handler is back to its default in a new program.
+fn stop_ignoring_interrupts() {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0").trim();
+    let ignored = u64::from_str_radix(ignored, 16).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let _inside = runtime.enter();
+    for signal in [Signal::INT, Signal::QUIT].map(Signal::as_raw) {
+        if ignored >> (signal - 1) & 1 == 1 {
+            drop(tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(signal)).unwrap());
+        }
+    }
 }
 
 /// Waits until a process has ended.

@@ -137,7 +137,7 @@ fn suspending_gives_the_shell_its_prompt_and_fg_goes_on() {
 #[test]
 fn a_suspended_command_dies_when_its_lock_runs_out() {
     let rig = Rig::memory();
-    let script = "set -m; $distlock run --ttl 1s k -- sh -c 'echo $$ > pid; echo ready; read a; echo got:$a'; echo suspended:$?; read b; fg; echo status:$?";
+    let script = "set -m; $distlock run --ttl 2s k -- sh -c 'echo $$ > pid; echo ready; read a; echo got:$a'; echo suspended:$?; read b; fg; echo status:$?";
     let mut session = Session::start(&rig, script);
     session.shows("ready");
     session.types("\x1a");
