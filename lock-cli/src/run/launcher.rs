@@ -29,7 +29,7 @@ pub(super) const ROLE: &str = "__launch";
 
 /// The shell's statuses for a command that is not there and for one that can't be run.
 const NOT_FOUND: u8 = 127;
-const NOT_RUNNABLE: u8 = 126;
+pub(super) const NOT_RUNNABLE: u8 = 126;
 /// Nobody is there to see it: the wrapper is dead.
 const ABANDONED: u8 = 125;
 

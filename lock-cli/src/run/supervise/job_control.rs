@@ -39,11 +39,11 @@ impl Supervision<'_> {
         self.go_on();
     }
 
-    /// Whether we were stopped just now: then we are also told to go on.
+    /// Whether we were stopped just now: then we are also told to go on, or at least time is missing.
     async fn was_stopped(&mut self) -> bool {
-        let enough = self.clock.now().plus(STOP_TAKES);
+        let asked = self.clock.now();
         loop {
-            let left = enough.since(self.clock.now());
+            let left = asked.plus(STOP_TAKES).since(self.clock.now());
             tokio::select! {
                 biased;
                 signal = self.signals.next() => {
@@ -52,7 +52,7 @@ impl Supervision<'_> {
                     }
                     self.pass_on(signal);
                 }
-                () = tokio::time::sleep(left) => return false,
+                () = tokio::time::sleep(left) => return self.clock.now().since(asked) > STOP_TAKES * 2,
             }
         }
     }

@@ -10,7 +10,7 @@ use distlock::{Clock, LockGuard, LockState};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::child::{Change, CommandProcess, Ending};
-use super::launcher::Launcher;
+use super::launcher::{Launcher, NOT_RUNNABLE};
 use super::procfs;
 use super::shepherd::Shepherd;
 use super::signals::{Signals, asks_to_end};
@@ -67,17 +67,23 @@ impl<'a> Supervision<'a> {
             ("DISTLOCK_TOKEN", guard.token().to_string()),
             ("DISTLOCK_OWNER", guard.owner().to_string()),
         ];
-        let launcher = Launcher::start(command, &environment)
-            .map_err(|error| Failure::system("can't start a process for the command", error))?;
-        let timetable = Timetable::new(guard.ttl(), grace, guard.valid_until());
-        let shepherd = Shepherd::start(launcher.group(), clock.clone(), timetable.kill_at_latest())
+        let launcher = Launcher::start(command, &environment).map_err(|error| {
+            Failure::new(
+                Exit::Command(NOT_RUNNABLE),
+                format!("can't start a process for the command: {error}"),
+            )
+        })?;
+        let mut timetable = Timetable::new(guard.ttl(), grace, guard.valid_until());
+        let mut shepherd = Shepherd::start(launcher.group(), clock.clone(), timetable.kill_at_latest())
             .map_err(|error| Failure::system("can't start the process that guards the command", error))?;
-        let terminal = Terminal::controlling();
-        if let Some(terminal) = &terminal {
-            terminal.hand_to(launcher.group());
-        }
         let state = guard.state();
+        // The start may have taken time, and the lock been renewed meanwhile.
+        timetable.renewed(guard.valid_until());
+        let told = shepherd.allow_until(timetable.kill_at_latest());
+        told.map_err(|error| Failure::system("can't tell the process that guards the command", error))?;
         if matches!(state, LockState::Lost(_)) || timetable.due(clock.now()) != Due::Nothing {
+            // Before the launcher ends, or it would take that for our death.
+            shepherd.dismiss();
             return Err(Failure::new(
                 Exit::Lost,
                 format!(
@@ -86,7 +92,24 @@ impl<'a> Supervision<'a> {
                 ),
             ));
         }
-        let command = launcher.open().map_err(|error| Failure::system("can't start the command", error))?;
+        let terminal = Terminal::controlling();
+        let group = launcher.group();
+        if let Some(terminal) = &terminal {
+            terminal.hand_to(group);
+        }
+        let command = match launcher.open() {
+            Ok(command) => command,
+            Err(error) => {
+                if let Some(terminal) = &terminal {
+                    terminal.take_back_from(group);
+                }
+                shepherd.dismiss();
+                return Err(Failure::new(
+                    Exit::Command(NOT_RUNNABLE),
+                    format!("can't start the command: {error}"),
+                ));
+            }
+        };
         let_go_of_stdio();
         Ok(Self {
             guard,
