@@ -16,6 +16,7 @@ cases! { "guard":
     a_dropped_guard_releases,
     a_guard_dropped_outside_a_runtime_releases,
     a_guard_dropped_in_a_panic_releases,
+    a_guard_in_an_aborted_task_releases,
     a_guard_dropped_right_away_does_not_hurt_the_next,
     releasing_is_no_loss,
     a_loss_is_told_to_those_who_ask_late,
@@ -133,6 +134,18 @@ async fn a_guard_dropped_in_a_panic_releases(ctx: &Context) {
     });
     let ended = tokio::task::spawn_blocking(move || unwinding.join()).await.unwrap();
     assert!(ended.is_err(), "it panicked, and its guard did not abort the process");
+    assert_free_soon(ctx).await;
+}
+
+async fn a_guard_in_an_aborted_task_releases(ctx: &Context) {
+    let client = ctx.client().await;
+    let guard = lock(ctx, &client, ctx.long()).await;
+    let task = tokio::spawn(async move {
+        let _guard = guard;
+        std::future::pending::<()>().await;
+    });
+    tokio::task::yield_now().await;
+    task.abort();
     assert_free_soon(ctx).await;
 }
 
