@@ -24,6 +24,7 @@ mod admin;
 mod ambiguity;
 mod cancellation;
 mod capabilities;
+mod chaos;
 mod crash;
 mod errors;
 mod exclusion;
@@ -58,6 +59,7 @@ const GROUPS: &[&[Case]] = &[
     cancellation::CASES,
     ambiguity::CASES,
     crash::CASES,
+    chaos::CASES,
     shutdown::CASES,
     names::CASES,
     limits::CASES,
