@@ -67,7 +67,9 @@ async fn watch(lock: GuardView, in_danger: &AtomicBool) {
         state = lock.state_changed(state).await;
         match state {
             LockState::Jeopardy => {
-                println!("In jeopardy: not renewed for half its ttl. It is good for another while, but no new step is begun.");
+                println!(
+                    "In jeopardy: not renewed for half its ttl. It is good for another while, but no new step is begun."
+                );
                 in_danger.store(true, Ordering::Relaxed);
             }
             LockState::Held => {

@@ -79,9 +79,8 @@ async fn work(
     queue: Arc<Queue>,
     stopped: watch::Receiver<bool>,
 ) -> distlock::Result<u32> {
-    let options = LockOptions::default()
-        .ttl(Duration::from_secs(5))
-        .wait(WaitPolicy::UpTo(Duration::from_millis(500)));
+    let options =
+        LockOptions::default().ttl(Duration::from_secs(5)).wait(WaitPolicy::UpTo(Duration::from_millis(500)));
     let mut done = 0;
     while !*stopped.borrow()
         && let Some(job) = queue.pop()
@@ -91,7 +90,10 @@ async fn work(
         match client.with_lock_with(key, &options, |_| bill(worker, job)).await {
             Ok(()) => done += 1,
             Err(error) if error.is_wait_timeout() => {
-                println!("Worker {worker}: customer {} is busy for too long, job {} goes back.", job.customer, job.number);
+                println!(
+                    "Worker {worker}: customer {} is busy for too long, job {} goes back.",
+                    job.customer, job.number
+                );
                 queue.push(job);
             }
             Err(error) if error.is_lost() => {

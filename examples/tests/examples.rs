@@ -1,4 +1,5 @@
 //! Runs every example on every embedded store and checks what it says.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -21,7 +22,11 @@ fn example(name: &str) -> Command {
     path.pop();
     path.set_file_name("examples");
     let path: PathBuf = path.join(name);
-    assert!(path.exists(), "{} is missing: run `cargo build -p distlock-examples --examples`", path.display());
+    assert!(
+        path.exists(),
+        "{} is missing: run `cargo build -p distlock-examples --examples`",
+        path.display()
+    );
     let mut command = Command::new(path);
     command.env_remove("LOCK_URL");
     command
