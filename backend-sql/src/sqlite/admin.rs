@@ -26,7 +26,8 @@ const LIST: &str = concat!(
     " FROM (
    SELECT h.key FROM distlock_locks h WHERE h.key >= ?4 AND h.key > ?5 AND (?6 IS NULL OR h.key < ?6)
      AND NOT (h.owner IS NULL AND h.deadline IS NULL AND h.token > 0)
-     AND NOT coalesce(h.epoch = ?2 AND h.deadline <= ?3 AND length(h.owner) = 16 AND h.token > 0, false)
+     AND NOT coalesce(h.epoch = ?2 AND h.deadline <= ?3 AND h.deadline > 0 AND h.ttl > 0
+       AND length(h.owner) = 16 AND h.token > 0, false)
    UNION
    SELECT w.key FROM distlock_claims w WHERE w.key >= ?4 AND w.key > ?5 AND (?6 IS NULL OR w.key < ?6)
      AND w.token IS NULL AND w.epoch = ?2 AND w.deadline > ?3

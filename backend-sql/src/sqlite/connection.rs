@@ -121,6 +121,7 @@ impl Connection {
 pub(super) struct Turn<'a> {
     connection: &'a Connection,
     slot: MutexGuard<'a, Slot>,
+    /// When the next statement gives up.
     deadline: Deadline,
 }
 
@@ -133,7 +134,10 @@ impl Turn<'_> {
             // Not before: a time read while waiting for the turn would be stale for no reason.
             let sent = self.connection.machine.moment();
             match self.send(statement(sent)).await {
-                Ok((rows, changed)) => return Ok(Answer { sent, rows, changed }),
+                Ok((rows, changed)) => {
+                    self.deadline = Deadline::after(&Clock::system(), self.connection.patience);
+                    return Ok(Answer { sent, rows, changed });
+                }
                 Err(error) if is_contention(&error) => {
                     if self.deadline.is_past(&Clock::system()) {
                         return Err(Error::new(ErrorKind::Unavailable, locked(path))

@@ -1,6 +1,7 @@
 //! The database file: whether it can hold locks, and connections to it.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use distlock_core::{Error, ErrorKind, Result};
@@ -20,6 +21,8 @@ const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug)]
 pub(super) struct DatabaseFile {
     path: PathBuf,
+    /// Device and inode of the file that was opened first.
+    opened: Arc<OnceLock<(u64, u64)>>,
 }
 
 impl DatabaseFile {
@@ -38,7 +41,7 @@ impl DatabaseFile {
             Error::new(ErrorKind::Misconfigured, "can't tell the current folder; give an absolute path")
                 .caused_by(source)
         })?;
-        Ok(Self { path })
+        Ok(Self { path, opened: Arc::default() })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -64,6 +67,26 @@ impl DatabaseFile {
             .foreign_keys(false)
             .disable_statement_logging();
         options.connect().await.map_err(|error| self.denied().unwrap_or_else(|| classify(error, &self.path)))
+    }
+
+    /// Notes which file has the name, right after it was opened.
+    pub(super) fn remember(&self) {
+        if let Some(identity) = identity(&self.path) {
+            self.opened.get_or_init(|| identity);
+        }
+    }
+
+    /// Checks that the name still leads to the file that is open. After it was deleted or replaced,
+    /// programs that start now use another file than this one, and would not see its locks.
+    pub(super) fn check_in_place(&self) -> Result<()> {
+        if self.opened.get().copied() == identity(&self.path) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} was deleted or replaced while it was open, so other programs no longer see its locks; restart this program",
+            self.path.display()
+        );
+        Err(Error::new(ErrorKind::Misconfigured, message))
     }
 
     /// The error of a file or folder that this user may not write.
@@ -114,6 +137,12 @@ fn check_path(path: &Path) -> Result<()> {
         )),
         None => Ok(()),
     }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    // Asks for the name alone. To open the file here, and close it, would end SQLite's locks on it.
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 fn folder(path: &Path) -> &Path {

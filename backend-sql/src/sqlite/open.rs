@@ -26,6 +26,7 @@ pub(super) async fn open(config: &SqliteConfig) -> Result<Store> {
     let writer = connection(Use::Writing).await?;
     let journal_mode = prepare(&mut writer.turn().await?, &file, &machine).await?;
     let reader = connection(Use::Reading).await?;
+    file.remember();
     Ok(Store { file, machine, writer, reader, journal_mode })
 }
 
@@ -76,6 +77,8 @@ async fn enter_epoch(turn: &mut Turn<'_>, machine: &Machine, journal_mode: &str)
     if !turn.run(|_| sqlx::query(SAME).bind(machine.epoch())).await?.rows.is_empty() {
         return Ok(());
     }
+    // Only a damaged database lacks it here.
+    turn.run(|_| sqlx::query(schema::FIRST_BOUNDS).bind(machine.epoch())).await?;
     turn.run(|_| sqlx::query("PRAGMA synchronous = FULL")).await?;
     turn.run(|_| sqlx::query(FORGET_WAITERS).bind(machine.epoch())).await?;
     turn.run(|_| sqlx::query(ENTER).bind(machine.epoch())).await?;

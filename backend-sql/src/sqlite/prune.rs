@@ -34,7 +34,7 @@ const PRUNE: &str = "DELETE FROM distlock_locks
  WHERE key > ?1 AND key <= ?2 AND token > 0 AND token < ?3
    AND token <= (SELECT m.token_floor FROM distlock_meta m WHERE m.id = 1)
    AND ((owner IS NULL AND deadline IS NULL)
-     OR (epoch = ?4 AND deadline <= ?5 AND length(owner) = 16))";
+     OR (epoch = ?4 AND deadline <= ?5 AND deadline > 0 AND ttl > 0 AND length(owner) = 16))";
 
 const FORGET_DEAD_WAITERS: &str =
     "DELETE FROM distlock_claims WHERE token IS NULL AND epoch = ?1 AND deadline <= ?2";

@@ -1,6 +1,7 @@
 //! What the tests share: a database in a folder of its own, claims, and waiting for a condition.
 
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use distlock_core::{Busy, Claim, Clock, Instant, Lease, LockBackend, LockKey, LockRequest, Result, TryLock};
@@ -107,4 +108,18 @@ pub async fn eventually<F: Future<Output = bool>>(limit: Duration, what: &str, c
         assert!(now().since(begun) < limit, "not within {limit:?}: {what}");
         tokio::time::sleep(2 * MS).await;
     }
+}
+
+/// This test binary again, as another process that runs `test` alone. A test that serves as a child
+/// does nothing unless it finds the variables it was given here.
+pub fn child(test: &str, variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    command.envs(variables.iter().copied()).stdin(Stdio::null());
+    command
+}
+
+/// A variable that only a child has.
+pub fn given(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }

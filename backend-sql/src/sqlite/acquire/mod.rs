@@ -7,7 +7,7 @@ mod stamp;
 use std::sync::Arc;
 use std::time::Duration;
 
-use distlock_core::{Busy, Cursor, Error, ErrorKind, Lease, LockRequest, Mode, Result, TryLock};
+use distlock_core::{Busy, Cursor, Effect, Error, ErrorKind, Lease, LockRequest, Mode, Result, TryLock};
 
 use super::look::{View, look};
 use super::record::Standing;
@@ -33,20 +33,40 @@ pub(super) async fn try_lock(
         }
         // The mark comes before the second look, so that whoever releases after it sees it.
         let queued = request.queue && queue::join(store, &request.claim).await?;
-        let view = look(store, &request.claim).await?;
-        if view.is_held_by(request.claim.owner, store) {
-            if let Some((token, sent)) = grant::restart(store, request, ttl).await? {
-                return Ok(TryLock::Acquired(Lease::granted(request, token, ttl, sent.now)));
-            }
-        } else if let Some(busy) = busy(store, request, &view).await? {
-            // A queued claim is woken when its turn comes, another one by every release.
-            let seen = view.record.map_or(0, |record| record.token.get());
-            return Ok(TryLock::Busy(busy.cursor(Cursor(if queued { 0 } else { seen }))));
-        } else if view.next_token > view.ceiling {
-            tokens.reserve(view.next_token).await?;
+        let second = second_look(store, tokens, request, ttl, queued).await;
+        // With a mark left behind, an error has had an effect.
+        let second = second.map_err(|error| if queued { error.with_effect(Effect::Unknown) } else { error });
+        if let Some(outcome) = second? {
+            return Ok(outcome);
         }
     }
     Ok(TryLock::Busy(Busy::unknown()))
+}
+
+/// Why the lock was not granted, or `None` if there is no reason any more.
+async fn second_look(
+    store: &Arc<Store>,
+    tokens: &Arc<TokenReserve>,
+    request: &LockRequest,
+    ttl: Duration,
+    queued: bool,
+) -> Result<Option<TryLock>> {
+    let view = look(store, &request.claim).await?;
+    if view.is_held_by(request.claim.owner, store) {
+        let restarted = grant::restart(store, request, ttl).await?;
+        return Ok(
+            restarted.map(|(token, sent)| TryLock::Acquired(Lease::granted(request, token, ttl, sent.now)))
+        );
+    }
+    if let Some(busy) = busy(store, request, &view).await? {
+        // A queued claim is woken when its turn comes, another one by every release.
+        let seen = view.record.map_or(0, |record| record.token.get());
+        return Ok(Some(TryLock::Busy(busy.cursor(Cursor(if queued { 0 } else { seen })))));
+    }
+    if view.next_token > view.ceiling {
+        tokens.reserve(view.next_token).await?;
+    }
+    Ok(None)
 }
 
 pub(super) fn refuse_other_modes(request: &LockRequest) -> Result<()> {

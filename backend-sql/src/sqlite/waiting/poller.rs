@@ -43,12 +43,15 @@ pub(super) async fn run(waiting: &Waiting) {
         let changed = now_version.is_none() || now_version != version;
         if waiting.watchers.take_new() || changed || clock.now() >= due {
             let begun = clock.now();
-            // What fails is looked at again; waiters try by time as well.
-            if let Ok(next) = see(waiting).await {
-                version = now_version;
-                due = next.map_or(Instant::FAR, |left| clock.now().plus(left));
-            }
-            pause = LEAST.max(clock.now().since(begun) * SHARE).min(waiting.poll);
+            pause = match see(waiting).await {
+                Ok(next) => {
+                    version = now_version;
+                    due = next.map_or(Instant::FAR, |left| clock.now().plus(left));
+                    LEAST.max(clock.now().since(begun) * SHARE).min(waiting.poll)
+                }
+                // It is looked at again, without haste; waiters try by time as well.
+                Err(_) => waiting.poll,
+            };
         } else {
             pause = (pause + pause / 2).min(waiting.poll);
         }
