@@ -31,6 +31,7 @@ pub(super) async fn hand_over(
     ttl: Duration,
 ) -> Result<Option<TryLock>> {
     refuse_other_modes(next)?;
+    store.file.check_in_place()?;
     let answer = store
         .write(|moment| {
             sqlx::query(HAND_OVER)

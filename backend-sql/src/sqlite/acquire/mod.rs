@@ -26,6 +26,7 @@ pub(super) async fn try_lock(
     ttl: Duration,
 ) -> Result<TryLock> {
     refuse_other_modes(request)?;
+    store.file.check_in_place()?;
     for _ in 0..ROUNDS {
         if let Some((token, sent)) = grant::grant(store, request, ttl).await? {
             tokens.reserve_ahead(token);
