@@ -1,5 +1,6 @@
 //! Waking waiters: at once when the release happens here, by looking when it may happen elsewhere.
 
+mod log;
 mod poller;
 mod watchers;
 
