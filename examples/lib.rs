@@ -1,1 +1,20 @@
-//! placeholder
+//! Runnable programs that show distlock at work: `cargo run --example NAME`.
+//!
+//! | example | shows |
+//! |---|---|
+//! | `quickstart` | taking a lock, its token, giving it back |
+//! | `fenced_write` | the update that is lost without a fence, and refused with one |
+//! | `lost_lock` | how a holder learns that its lock is in danger, and lost |
+//! | `cron_once` | a job that runs once although every machine starts it |
+//! | `worker_pool` | workers that keep out of each other's way, and a clean shutdown |
+//! | `custom_backend` | a store of your own, and the suite that judges it |
+//!
+//! Each takes the store's URL from `LOCK_URL`; without it they use `memory:`, a store inside the
+//! process. To see several processes share locks, start one of them more than once with the same
+//! `LOCK_URL=sqlite:/tmp/locks.db`.
+
+/// The store that an example uses: `LOCK_URL`, or `memory:`.
+#[must_use]
+pub fn lock_url() -> String {
+    std::env::var("LOCK_URL").unwrap_or_else(|_| "memory:".into())
+}

@@ -16,7 +16,7 @@ use crate::canary::Canary;
 use crate::case::Profile;
 use crate::decorators::{Interposed, Recorded, Script};
 use crate::faults::Faults;
-use crate::history::{self, Promises, Recorder, Violation, What, nanos};
+use crate::history::{self, Event, Promises, Recorder, Violation, What, nanos};
 use crate::holder::Holder;
 use crate::subject::Subject;
 use crate::tracked::Tracked;
@@ -204,6 +204,17 @@ impl Context {
         Holder::start(self.subject.url(), self.folder()).await
     }
 
+    /// The history so far, with those that holder processes have written.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let mut events = self.log.events();
+        for file in std::fs::read_dir(self.folder()).expect("the case's folder can be read").flatten() {
+            if file.path().extension().is_some_and(|extension| extension == "jsonl") {
+                events.extend(Recorder::read(&file.path()).expect("a holder's history can be read"));
+            }
+        }
+        events
+    }
+
     /// Leaves a check out, because the case breaks its assumption on purpose.
     pub(crate) fn without_check(&self, check: &'static str) {
         self.unchecked.lock().unwrap_or_else(PoisonError::into_inner).push(check);
@@ -211,13 +222,8 @@ impl Context {
 
     /// Ends the recording, frees what the case left behind, and checks the history.
     pub(crate) async fn finish(&self) -> Vec<Violation> {
-        for file in std::fs::read_dir(self.folder()).expect("the case's folder can be read").flatten() {
-            if file.path().extension().is_some_and(|extension| extension == "jsonl") {
-                self.log.add_file(&file.path()).expect("a holder's history can be read");
-            }
-        }
         self.log.record("", "", What::End { delay: nanos(self.canary.worst()) });
-        let events = self.log.events();
+        let events = self.events();
         self.clean_up().await;
         let unchecked = self.unchecked.lock().unwrap_or_else(PoisonError::into_inner).clone();
         history::check(&events, Promises::of(self.info()))

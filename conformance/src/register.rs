@@ -8,7 +8,7 @@ use std::sync::Arc;
 use distlock_core::FencingToken;
 use serde::{Deserialize, Serialize};
 
-use crate::history::{Recorder, What, lost_updates};
+use crate::history::{Event, Recorder, What, lost_updates};
 
 /// A number in a file, which several processes read, increase and write back under a lock. The
 /// fenced one refuses a token lower than one it has seen. Every write is recorded.
@@ -57,8 +57,8 @@ impl Register {
     }
 
     /// How many updates were overwritten by writers that had not seen them.
-    pub(crate) fn lost_updates(&self) -> usize {
-        lost_updates(&self.log.events(), &self.path.display().to_string())
+    pub(crate) fn lost_updates(&self, events: &[Event]) -> usize {
+        lost_updates(events, &self.path.display().to_string())
     }
 
     /// The file, locked against other processes until it is closed, and what is in it.

@@ -217,8 +217,25 @@ impl Held {
             if state != from {
                 return state;
             }
-            notified.await;
+            tokio::select! {
+                () = notified => {}
+                () = self.changed_by_clock(state) => {}
+            }
         }
+    }
+
+    /// Waits until the clock alone changes `state`. The background task announces that too, but the
+    /// runtime it lives in may have ended, and the one that waits here need not be the same.
+    async fn changed_by_clock(&self, state: LockState) {
+        let due = match state {
+            LockState::Held => self.jeopardy_at(),
+            LockState::Jeopardy => self.valid_until(),
+            LockState::Lost(_) | LockState::Released => Instant::FAR,
+        };
+        if due == Instant::FAR || tokio::runtime::Handle::try_current().is_err() {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(due.since(self.clock.now())).await;
     }
 
     /// Waits until the lock is lost; never resolves for one that is given back.

@@ -161,7 +161,7 @@ impl LostReason {
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "its time ran out",
+            Self::Expired => "its time ran out, or its record was removed",
             Self::Stolen => "another owner holds it",
             Self::SessionClosed => "the store ended its session",
             Self::Unreachable => "its time ran out while the store could not be reached",

@@ -195,7 +195,7 @@ async fn a_stale_token_is_refused_and_without_a_fence_an_update_is_lost(ctx: &Co
     unfenced.write(first.token, seen_unfenced + 1);
     assert!(fenced.write(second.token, fenced.read() + 1), "the rightful holder goes on");
     assert_eq!(fenced.read(), 2);
-    assert_eq!(unfenced.lost_updates(), 1, "without a fence the second holder's update is lost");
+    assert_eq!(unfenced.lost_updates(&ctx.events()), 1, "without a fence the second holder's update is lost");
     let late = backend.try_lock(&ctx.request("key")).await.unwrap();
     assert!(matches!(late, TryLock::Busy(_)));
 }

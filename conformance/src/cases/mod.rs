@@ -19,15 +19,21 @@ macro_rules! cases {
     };
 }
 
+mod admin;
 mod ambiguity;
 mod cancellation;
 mod capabilities;
+mod crash;
+mod errors;
 mod exclusion;
 mod expiry;
 mod fairness;
 mod fencing;
+mod guard;
+mod limits;
 mod names;
 mod renewal;
+mod shutdown;
 mod unlock;
 mod waiting;
 mod watchdog;
@@ -38,12 +44,18 @@ const GROUPS: &[&[Case]] = &[
     expiry::CASES,
     renewal::CASES,
     unlock::CASES,
+    guard::CASES,
     watchdog::CASES,
     waiting::CASES,
     fairness::CASES,
     cancellation::CASES,
     ambiguity::CASES,
+    crash::CASES,
+    shutdown::CASES,
     names::CASES,
+    limits::CASES,
+    admin::CASES,
+    errors::CASES,
     capabilities::CASES,
 ];
 

@@ -88,17 +88,18 @@ impl Recorder {
         events
     }
 
-    /// Adds the events that another process left in the file at `path`. A torn last line is left out.
+    /// The events that a process wrote into the file at `path`. A torn last line is left out.
     ///
     /// # Errors
     /// If the file can't be read.
-    pub fn add_file(&self, path: &Path) -> std::io::Result<()> {
+    pub fn read(path: &Path) -> std::io::Result<Vec<Event>> {
+        let mut events = Vec::new();
         for line in BufReader::new(File::open(path)?).lines() {
             if let Ok(event) = serde_json::from_str(&line?) {
-                self.push(event);
+                events.push(event);
             }
         }
-        Ok(())
+        Ok(events)
     }
 }
 
@@ -119,9 +120,7 @@ mod tests {
         writer.record("k", "o", What::Ask { op: 1, queue: false, handed: false, ttl: 5 });
         writer.record("k", "o", What::Granted { op: 1, token: u64::MAX, ttl: 5, valid_until: 9 });
         File::options().append(true).open(&path).unwrap().write_all(b"{\"at\":1,").unwrap();
-        let reader = Recorder::in_memory(Clock::system());
-        reader.add_file(&path).unwrap();
-        let events = reader.events();
+        let events = Recorder::read(&path).unwrap();
         assert_eq!(events.len(), 2);
         assert_eq!(events[1].what, What::Granted { op: 1, token: u64::MAX, ttl: 5, valid_until: 9 });
     }

@@ -71,6 +71,12 @@ impl Faults {
         self.any.store(silent || !state.scripts.is_empty(), Ordering::Release);
     }
 
+    /// How many scripts are still to come.
+    #[must_use]
+    pub fn scripts(&self) -> usize {
+        self.state().scripts.len()
+    }
+
     /// Forgets every script.
     pub fn clear(&self) {
         let mut state = self.state();

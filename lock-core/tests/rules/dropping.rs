@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use distlock_core::{LockBackend, LockClient, MemoryBackend};
+use distlock_core::{LockBackend, LockClient, MemoryBackend, Operation};
 
 use crate::rig::{nine, until};
 
@@ -40,6 +40,23 @@ fn after_its_runtime_is_gone_and_released_by_the_next() {
         // Any use of the client in a living runtime takes up what was left.
         drop(client.try_lock("another").await.unwrap());
         until("all is released", || store.records() == 0).await;
+    });
+}
+
+#[test]
+fn a_release_under_way_when_its_runtime_ends_is_taken_up_by_the_next() {
+    let (store, client) = store_and_client();
+    let first = runtime();
+    first.block_on(async {
+        let guard = client.lock("k").await.unwrap();
+        store.faults().hang(Operation::Unlock);
+        drop(guard);
+        until("the release is under way", || store.faults().scripts() == 0).await;
+    });
+    first.shutdown_timeout(Duration::from_secs(5));
+    runtime().block_on(async {
+        drop(client.try_lock("another").await.unwrap());
+        until("it is released", || store.records() == 0).await;
     });
 }
 

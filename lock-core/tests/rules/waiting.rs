@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use distlock_core::{ErrorKind, LockBackend, LockClient, MemoryBackend, Metadata, Operation, WaitPolicy};
+use distlock_core::{
+    ErrorKind, LockBackend, LockClient, MemoryBackend, Metadata, Operation, Queueing, WaitPolicy,
+};
 
 use crate::rig::{Spy, kind, ms, nine, rig, secs, settle, waiting_up_to};
 
@@ -115,6 +117,24 @@ async fn a_plain_try_passes_no_waiter_here_or_elsewhere() {
     settle().await;
     held.unlock().await.unwrap();
     assert!(client.try_lock("k").await.unwrap().is_none(), "a waiter of another client goes first");
+    let _guard = waiter.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_try_passes_no_local_waiter_even_if_the_store_knows_of_none() {
+    let (_, spy, client) = rig();
+    let guard = client.lock_with("k", &nine()).await.unwrap();
+    let waiter = tokio::spawn({
+        let client = client.clone();
+        async move { client.lock_with("k", &nine().queue(Queueing::Never)).await.unwrap() }
+    });
+    settle().await;
+    spy.forget();
+    // Free in the store, and its next holder has not run yet.
+    client.admin().unwrap().force_unlock(guard.key()).await.unwrap();
+    assert!(client.try_lock("k").await.unwrap().is_none());
+    assert_eq!(spy.count(Operation::TryLock), 0);
+    drop(guard);
     let _guard = waiter.await.unwrap();
 }
 

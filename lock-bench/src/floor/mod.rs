@@ -1,0 +1,147 @@
+//! The least that a safe lock costs on a store: its bare statements, queued in process.
+
+mod memory;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use distlock::{Error, ErrorKind, Result, StoreUrl};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+pub(crate) use self::memory::MemoryFloor;
+#[cfg(feature = "sqlite")]
+pub(crate) use self::sqlite::SqliteFloor;
+use crate::latency::Latency;
+use crate::options::Params;
+
+/// The bare statements of a lock on one connection. Contenders queue for it in process.
+pub(crate) trait Floor: Send + Sized + 'static {
+    /// Pairs timed together when nobody contends; more than one where a clock reading would count.
+    const PAIRS_PER_READING: u32;
+    /// Whether each key can have a connection of its own at no cost.
+    const ONE_FOR_EACH_KEY: bool;
+
+    /// Opens a connection beside the store at `url`, set up like the backend's.
+    async fn open(url: &StoreUrl) -> Result<Self>;
+
+    /// Takes the lock of contender number `lane`; an error if it is not free.
+    fn acquire(&mut self, lane: usize) -> impl Future<Output = Result<()>> + Send;
+
+    /// Gives it back.
+    fn release(&mut self, lane: usize) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// The contenders of a scenario, working with bare statements.
+#[derive(Debug)]
+pub(crate) struct Bare<F> {
+    lanes: Vec<Arc<Mutex<F>>>,
+    one_key: bool,
+    params: Params,
+    tally: Arc<StdMutex<BareTally>>,
+}
+
+/// What rounds of bare statements gave.
+#[derive(Debug)]
+pub(crate) struct BareTally {
+    pub(crate) latency: Latency,
+    pub(crate) operations: u64,
+}
+
+impl BareTally {
+    fn new() -> Self {
+        Self { latency: Latency::new(), operations: 0 }
+    }
+
+    fn note(&mut self, latency: Duration, operations: u32) {
+        self.latency.record(latency);
+        self.operations += u64::from(operations);
+    }
+}
+
+impl<F: Floor> Bare<F> {
+    pub(crate) async fn open(url: &StoreUrl, params: Params, one_key: bool) -> Result<Self> {
+        let connections = if F::ONE_FOR_EACH_KEY && !one_key { params.contenders } else { 1 };
+        let mut lanes = Vec::with_capacity(connections);
+        for _ in 0..connections {
+            lanes.push(Arc::new(Mutex::new(F::open(url).await?)));
+        }
+        Ok(Self { lanes, one_key, params, tally: Arc::new(StdMutex::new(BareTally::new())) })
+    }
+
+    /// Lets all contenders work for `length`.
+    pub(crate) async fn round(&self, length: Duration) -> Result<()> {
+        let until = Instant::now() + length;
+        let alone = self.lanes.len() == self.params.contenders
+            && self.params.hold.is_zero()
+            && self.params.think.is_zero();
+        let batch = if alone { F::PAIRS_PER_READING } else { 1 };
+        let mut tasks = JoinSet::new();
+        for contender in 0..self.params.contenders {
+            let connection = Arc::clone(&self.lanes[contender % self.lanes.len()]);
+            let lane = if self.one_key { 0 } else { contender };
+            tasks.spawn(work(connection, lane, self.params, batch, until, Arc::clone(&self.tally)));
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.map_err(ended)??;
+        }
+        Ok(())
+    }
+
+    /// Takes out what was measured since the last time.
+    pub(crate) fn take(&self) -> BareTally {
+        std::mem::replace(&mut *lock(&self.tally), BareTally::new())
+    }
+}
+
+fn lock(tally: &StdMutex<BareTally>) -> StdMutexGuard<'_, BareTally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn work<F: Floor>(
+    connection: Arc<Mutex<F>>,
+    lane: usize,
+    params: Params,
+    batch: u32,
+    until: Instant,
+    tally: Arc<StdMutex<BareTally>>,
+) -> Result<()> {
+    loop {
+        let called = Instant::now();
+        if called >= until {
+            return Ok(());
+        }
+        for _ in 0..batch {
+            let mut connection = connection.lock().await;
+            connection.acquire(lane).await?;
+            pause(params.hold).await;
+            connection.release(lane).await?;
+        }
+        let latency = called.elapsed().saturating_sub(params.hold) / batch;
+        lock(&tally).note(latency, batch);
+        think(params.think, params.contenders == 1).await;
+    }
+}
+
+/// Sleeps, at least so long.
+pub(crate) async fn pause(length: Duration) {
+    if !length.is_zero() {
+        tokio::time::sleep(length).await;
+    }
+}
+
+/// Pauses between two rounds. A contender beside others lets them have their turn even without a
+/// pause: on a store inside the process it would otherwise never wait for anything.
+pub(crate) async fn think(length: Duration, alone: bool) {
+    pause(length).await;
+    if length.is_zero() && !alone {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A contender's task that did not come to its end.
+pub(crate) fn ended(error: tokio::task::JoinError) -> Error {
+    Error::new(ErrorKind::Other, "a contender of the benchmark broke off; see its message").caused_by(error)
+}

@@ -1,0 +1,73 @@
+//! `distlock conformance`.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use distlock::{BackendInfo, LockBackend, LockClient};
+use distlock_conformance::{RunOptions, Subject, run};
+
+use crate::arguments::{Conformance, Format, Global};
+use crate::exit::{Exit, Failure};
+use crate::message::explain_panics;
+use crate::output::Printer;
+use crate::store;
+
+/// The suite starts this program again, with the same arguments, as further holders; in those
+/// processes `run` does not return.
+pub(super) fn execute(global: &Global, printer: &Printer, conformance: Conformance) -> Result<Exit, Failure> {
+    let subject = Store::look_at(global)?;
+    let mut options = RunOptions::default();
+    options.filter = conformance.filter;
+    explain_panics("a check of the suite failed");
+    let report = run(subject, &options, |_| ());
+    if report.outcomes.is_empty() {
+        return Err(Failure::usage("no case has a name that contains the filter; see the list without it"));
+    }
+    let form = match global.format {
+        Format::Text => distlock_conformance::Format::Text,
+        Format::Json => distlock_conformance::Format::Json,
+        Format::Junit => distlock_conformance::Format::Junit,
+    };
+    printer.raw(report.render(form).as_bytes())?;
+    Ok(if report.is_success() { Exit::Success } else { Exit::Negative })
+}
+
+/// The store that the command line names.
+struct Store {
+    url: String,
+    info: BackendInfo,
+    /// Of a store that lives in this process, all that there is.
+    only: Option<Arc<dyn LockBackend>>,
+}
+
+impl Store {
+    fn look_at(global: &Global) -> Result<Self, Failure> {
+        let url = store::url(global)?;
+        let client = super::with_runtime(async { Ok(distlock::connect(&url).await?) })?;
+        let info = client.info().clone();
+        let only = (!info.supports.processes).then(|| backend(&client));
+        Ok(Self { url, info, only })
+    }
+}
+
+#[async_trait]
+impl Subject for Store {
+    fn info(&self) -> BackendInfo {
+        self.info.clone()
+    }
+
+    async fn connect(&self, url: &str) -> distlock::Result<Arc<dyn LockBackend>> {
+        match &self.only {
+            Some(only) => Ok(Arc::clone(only)),
+            None => Ok(backend(&distlock::connect(url).await?)),
+        }
+    }
+
+    fn url(&self) -> String {
+        self.url.clone()
+    }
+}
+
+fn backend(client: &LockClient) -> Arc<dyn LockBackend> {
+    Arc::clone(client.backend())
+}

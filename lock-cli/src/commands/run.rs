@@ -1,0 +1,179 @@
+//! `distlock run`.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use distlock::{Error, LockClient, LockGuard, LockState, LostReason, Metadata, Release, WaitPolicy};
+use rustix::process::Signal;
+
+use crate::arguments::{Global, Run};
+use crate::durations::{exactly, roughly};
+use crate::exit::{Exit, Failure};
+use crate::message::{is_watched, say};
+use crate::run::{Outcome, Signals, Supervision, asks_to_end};
+use crate::store;
+
+/// Default time between SIGTERM and SIGKILL; less for short ttls.
+const GRACE: Duration = Duration::from_secs(5);
+
+pub(super) async fn execute(global: &Global, run: Run) -> Result<Exit, Failure> {
+    if let Some(ttl) = run.ttl {
+        grace(run.grace, ttl)?;
+    }
+    let mut signals = Signals::listen().map_err(|error| Failure::system("can't listen to signals", error))?;
+    let client = tokio::select! {
+        client = store::connect(global) => client?,
+        signal = asked_to_end(&mut signals) => return Ok(ended_by(signal)),
+    };
+    let ttl = run.ttl.unwrap_or(client.options().defaults.ttl);
+    let grace = grace(run.grace, ttl)?;
+    let guard = tokio::select! {
+        guard = take(&client, &run, ttl) => guard?,
+        signal = asked_to_end(&mut signals) => {
+            // Withdraws the attempt, so that nobody waits for it to run out.
+            super::close(&client).await;
+            return Ok(ended_by(signal));
+        }
+    };
+    let result = match Supervision::start(&guard, client.clock(), grace, &run.command, &mut signals) {
+        Ok(supervision) => {
+            let outcome = supervision.run().await;
+            Ok(settle(guard, outcome).await)
+        }
+        Err(failure) => {
+            // It goes back with the client; there is nothing to add to the failure.
+            drop(guard);
+            Err(failure)
+        }
+    };
+    super::close(&client).await;
+    result
+}
+
+/// The given grace, or one that fits the ttl.
+fn grace(given: Option<Duration>, ttl: Duration) -> Result<Duration, Failure> {
+    let Some(grace) = given else { return Ok(GRACE.min(ttl / 4)) };
+    if grace >= ttl / 2 {
+        return Err(Failure::usage(format!(
+            "a grace of {} is too long for a ttl of {}: it must be less than {} (ttl/2), or the command would be told to end while the lock is still being renewed; shorten it or lengthen --ttl",
+            exactly(grace),
+            exactly(ttl),
+            exactly(ttl / 2)
+        )));
+    }
+    Ok(grace)
+}
+
+async fn take(client: &LockClient, run: &Run, ttl: Duration) -> Result<LockGuard, Error> {
+    let metadata = with_command(&client.options().metadata, &run.command);
+    let mut options = client.options().defaults.clone().ttl(ttl).wait(run.wait).metadata(metadata);
+    options.max_hold = run.max_hold.or(options.max_hold);
+    if run.wait != WaitPolicy::No && is_watched() {
+        // Whoever looks at the terminal wants to know why nothing happens.
+        let once = options.clone().wait(WaitPolicy::No);
+        match client.lock_with(&run.key, &once).await {
+            Err(error) if error.is_wait_timeout() => say(&format!("{error}; waiting")),
+            result => return result,
+        }
+    }
+    client.lock_with(&run.key, &options).await
+}
+
+/// The client's labels and the command's name, without its arguments: those may be secret.
+fn with_command(metadata: &Metadata, command: &[OsString]) -> Metadata {
+    let name = command.first().map(Path::new).and_then(Path::file_name);
+    match name {
+        Some(name) if !metadata.is_empty() => {
+            metadata.label("command", &name.to_string_lossy()).unwrap_or_else(|_| metadata.clone())
+        }
+        _ => metadata.clone(),
+    }
+}
+
+/// Gives the lock back and says how it all ended.
+async fn settle(guard: LockGuard, outcome: Outcome) -> Exit {
+    let key = guard.key().clone();
+    let lost = |reason: LostReason, taken: bool| {
+        let reason = match reason {
+            LostReason::Expired if taken => "it was taken away".to_owned(),
+            reason => reason.to_string(),
+        };
+        say(&format!("`{key}`: the lock was lost while the command ran: {reason}"));
+        Exit::Lost
+    };
+    let status = if outcome.cut_short { Exit::Lost } else { Exit::Command(outcome.ending.status()) };
+    if let LockState::Lost(reason) = guard.state() {
+        return lost(reason, outcome.taken);
+    }
+    if !outcome.group_is_empty {
+        let left = roughly(guard.remaining());
+        say(&format!(
+            "`{key}`: processes of the command can't be ended; the lock is not released and runs out in {left}"
+        ));
+        // Neither renewed nor released from here on.
+        let _ = guard.into_lease();
+        return status;
+    }
+    let ttl = exactly(guard.ttl());
+    match guard.unlock().await {
+        Ok(Release::Released) if outcome.cut_short => {
+            say(&format!("`{key}`: the command was ended because its lock could not be kept in time"));
+            status
+        }
+        Ok(Release::Released) => status,
+        // It was still valid by the clock, so it did not run out.
+        Ok(Release::NotHeld(reason)) => lost(reason, true),
+        Err(error) => {
+            say(&format!(
+                "the command has ended, but whether its lock was released is not known, so others may wait for up to {ttl}: {error}"
+            ));
+            status
+        }
+    }
+}
+
+async fn asked_to_end(signals: &mut Signals) -> Signal {
+    loop {
+        let signal = signals.next().await;
+        if asks_to_end(signal) {
+            return signal;
+        }
+    }
+}
+
+fn ended_by(signal: Signal) -> Exit {
+    Exit::Command(128_u8.saturating_add(u8::try_from(signal.as_raw()).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_grace_fits_any_ttl() {
+        assert_eq!(grace(None, Duration::from_secs(30)).unwrap(), GRACE);
+        assert_eq!(grace(None, Duration::from_secs(4)).unwrap(), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_long_grace_is_refused_with_the_numbers() {
+        let failure = grace(Some(Duration::from_secs(15)), Duration::from_secs(30)).unwrap_err();
+        assert_eq!(failure.exit, Exit::BadUsage);
+        assert!(failure.message.contains("15s") && failure.message.contains("30s"), "{}", failure.message);
+        assert!(grace(Some(Duration::ZERO), Duration::from_millis(100)).is_ok());
+    }
+
+    #[test]
+    fn the_label_is_the_name_without_arguments() {
+        let labels = Metadata::new([("host", "a")]).unwrap();
+        let with = with_command(&labels, &["/usr/bin/backup.sh".into(), "--password=x".into()]);
+        assert_eq!(with.encode(), "host=a command=backup.sh");
+        assert!(with_command(&Metadata::NONE, &["x".into()]).is_empty(), "metadata=off stays off");
+    }
+
+    #[test]
+    fn a_signal_while_waiting_gives_the_shells_status() {
+        assert_eq!(ended_by(Signal::TERM).status(), 143);
+    }
+}

@@ -1,0 +1,80 @@
+//! What /proc knows of processes. Without it (other systems) the answers are `None` or empty.
+
+use std::fs;
+
+use rustix::process::Pid;
+
+/// How many members of a process group are not zombies.
+pub(super) fn live_members(group: Pid) -> Option<usize> {
+    let processes = processes()?;
+    Some(processes.filter(|process| process.group == group.as_raw_pid() && !process.is_over()).count())
+}
+
+/// Zombies that wait for the process `parent` to reap them.
+pub(super) fn zombies_of(parent: Pid) -> Vec<Pid> {
+    let Some(processes) = processes() else { return Vec::new() };
+    processes
+        .filter(|process| process.parent == parent.as_raw_pid() && process.is_over())
+        .filter_map(|process| Pid::from_raw(process.id))
+        .collect()
+}
+
+/// Whether this process was started with `signal` ignored, as `nohup` and background jobs of simple
+/// shells do it.
+pub(super) fn is_ignored(signal: i32) -> bool {
+    let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+fn processes() -> Option<impl Iterator<Item = Process>> {
+    let entries = fs::read_dir("/proc").ok()?;
+    // Someone else's /proc, or none at all, must not look like "nobody lives".
+    fs::metadata("/proc/self/stat").ok()?;
+    Some(entries.flatten().filter_map(|entry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        Process::read(id, &fs::read_to_string(entry.path().join("stat")).ok()?)
+    }))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Process {
+    id: i32,
+    state: char,
+    parent: i32,
+    group: i32,
+}
+
+impl Process {
+    /// Reads a `stat` line. The name in it is in brackets and may hold blanks and brackets itself.
+    fn read(id: i32, stat: &str) -> Option<Self> {
+        let (_, fields) = stat.rsplit_once(") ")?;
+        let mut fields = fields.split(' ');
+        let state = fields.next()?.chars().next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        Some(Self { id, state, parent, group })
+    }
+
+    const fn is_over(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_does_not_confuse() {
+        let process = Process::read(42, "42 (a) Z (b) S 1 40 40 0 -1 4194560 0").unwrap();
+        assert_eq!(process, Process { id: 42, state: 'S', parent: 1, group: 40 });
+        assert!(!process.is_over());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_test_is_a_live_member_of_its_group() {
+        assert!(live_members(rustix::process::getpgrp()).unwrap() > 0);
+    }
+}

@@ -1,0 +1,125 @@
+//! Which store to use, and the client for it.
+
+use std::env;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use distlock::{LockClient, StoreUrl};
+use etcetera::BaseStrategy;
+use etcetera::base_strategy::Xdg;
+
+use crate::arguments::Global;
+use crate::exit::Failure;
+
+/// A client for the store that the command line names, or for the user's own.
+pub(crate) async fn connect(global: &Global) -> Result<LockClient, Failure> {
+    Ok(distlock::connect(&url(global)?).await?)
+}
+
+/// The store's URL as it may be shown: without a password.
+pub(crate) fn shown_url(global: &Global) -> Result<String, Failure> {
+    Ok(StoreUrl::parse(&url(global)?)?.to_string())
+}
+
+/// The store's URL, with the namespace that the command line asks for. The user's own store gets
+/// its folder.
+pub(crate) fn url(global: &Global) -> Result<String, Failure> {
+    let url = match &global.url {
+        Some(url) => url.clone(),
+        None => own_store()?,
+    };
+    Ok(match &global.namespace {
+        Some(namespace) => with_namespace(url, namespace),
+        None => url,
+    })
+}
+
+fn own_store() -> Result<String, Failure> {
+    let database = state_folder()?.join("distlock").join("locks.db");
+    if let Some(folder) = database.parent() {
+        create(folder)?;
+    }
+    let Some(path) = database.to_str() else {
+        return Err(Failure::usage(format!(
+            "the path of your state folder is no UTF-8 text ({}); give --url or DISTLOCK_URL",
+            database.display()
+        )));
+    };
+    Ok(format!("sqlite:{}", percent_encoded(path)))
+}
+
+/// `$XDG_STATE_HOME`, or `~/.local/state`. A relative `$XDG_STATE_HOME` does not count, as the
+/// specification demands. Without `$HOME`, the user database knows the home folder.
+fn state_folder() -> Result<PathBuf, Failure> {
+    let given = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let derived = || Xdg::new().ok().filter(|xdg| xdg.home_dir().is_absolute())?.state_dir();
+    absolute(given).or_else(derived).ok_or_else(nowhere)
+}
+
+fn absolute(folder: Option<PathBuf>) -> Option<PathBuf> {
+    folder.filter(|folder| folder.is_absolute())
+}
+
+fn nowhere() -> Failure {
+    Failure::usage(
+        "there is no folder for your locks: neither XDG_STATE_HOME nor HOME is set; set one, or give --url or DISTLOCK_URL",
+    )
+}
+
+/// Creates the folder, for this user alone: the locks in it are this user's.
+fn create(folder: &Path) -> Result<(), Failure> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
+        Failure::system(
+            &format!("can't create {} for your locks; give --url or DISTLOCK_URL", folder.display()),
+            error,
+        )
+    })
+}
+
+fn with_namespace(url: String, namespace: &str) -> String {
+    let joint = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{joint}namespace={}", percent_encoded(namespace))
+}
+
+fn percent_encoded(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
+        if byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+        encoded
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_paths_survive_the_url() {
+        let url = StoreUrl::parse(&format!("sqlite:{}", percent_encoded("/home/a b/50%?x&ä#"))).unwrap();
+        assert_eq!(url.path, "/home/a b/50%?x&ä#");
+    }
+
+    #[test]
+    fn a_relative_state_folder_does_not_count() {
+        assert_eq!(absolute(Some("state".into())), None);
+        assert_eq!(absolute(Some("".into())), None);
+        assert_eq!(absolute(Some("/state".into())), Some("/state".into()));
+    }
+
+    #[test]
+    fn without_any_home_it_says_what_to_set() {
+        let failure = nowhere();
+        assert_eq!(failure.exit.status(), 64);
+        assert!(failure.message.contains("XDG_STATE_HOME") && failure.message.contains("--url"));
+    }
+
+    #[test]
+    fn the_namespace_joins_other_options() {
+        assert_eq!(with_namespace("memory:".into(), "a&b"), "memory:?namespace=a%26b");
+        assert_eq!(with_namespace("sqlite:x?ttl=5s".into(), "a"), "sqlite:x?ttl=5s&namespace=a");
+    }
+}

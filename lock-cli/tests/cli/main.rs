@@ -1,0 +1,24 @@
+//! The command as its users meet it: real processes, real signals, a real terminal.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "tests: a failure is a panic, time is the wall's, conditions are polled"
+)]
+
+mod rig;
+
+#[cfg(feature = "sqlite")]
+mod exclusion;
+#[cfg(feature = "sqlite")]
+mod looking;
+#[cfg(feature = "sqlite")]
+mod loss;
+mod orphans;
+mod running;
+mod signals;
+mod stores;
+mod terminal;
+mod usage;
