@@ -4,7 +4,8 @@
 //!
 //! A real store would be a server or a file. This one is a map, so that only the rules remain to be
 //! seen: compare owners inside the store, in the step that changes anything; answer a repeated
-//! attempt as the first; let tokens rise for ever; end a lease late rather than early.
+//! attempt as the first; let tokens rise for ever; end a lease late rather than early; let those who
+//! wait go first.
 #![expect(clippy::print_stdout, reason = "the example's output")]
 
 use std::collections::HashMap;
@@ -14,9 +15,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use distlock::{
-    BackendInfo, Busy, Claim, Driver, Fairness, FencingToken, Guarantees, Health, Holder, Instant, Lease,
-    LockBackend, LockKey, LockRequest, LostReason, Metadata, OwnerId, Release, Renewal, Result, Supports,
-    TryLock,
+    BackendInfo, Busy, Claim, Driver, FencingToken, Guarantees, Health, Holder, Instant, Lease, LockBackend,
+    LockKey, LockRequest, LostReason, Metadata, OwnerId, Release, Renewal, Result, Supports, TryLock,
 };
 use distlock_conformance::{RunOptions, Subject};
 use distlock_examples::lock_url;
@@ -34,6 +34,8 @@ struct Shelf {
 struct Record {
     token: FencingToken,
     hold: Option<Hold>,
+    /// Who waits, first come first served, and until when without asking again.
+    queue: Vec<(OwnerId, Instant)>,
 }
 
 #[derive(Debug)]
@@ -45,9 +47,9 @@ struct Hold {
 
 impl Shelf {
     fn new() -> Self {
-        let mut guarantees = Guarantees::single_process();
-        guarantees.fairness = Fairness::None;
-        Self { info: BackendInfo::new("shelf", guarantees, Supports::NONE), records: Mutex::default() }
+        // What is declared here is what the suite will check.
+        let info = BackendInfo::new("shelf", Guarantees::single_process(), Supports::NONE.queue());
+        Self { info, records: Mutex::default() }
     }
 
     /// What makes `shelf:` a URL.
@@ -65,12 +67,33 @@ impl Shelf {
 }
 
 impl Record {
-    /// The present hold, unless its time is over.
-    fn hold(&mut self, now: Instant) -> Option<&mut Hold> {
+    const FIRST: Self = Self { token: FencingToken::MIN, hold: None, queue: Vec::new() };
+
+    /// Forgets what is over.
+    fn expire(&mut self, now: Instant) {
+        self.queue.retain(|(_, until)| now < *until);
         if self.hold.as_ref().is_some_and(|hold| now >= hold.deadline) {
             self.hold = None;
         }
-        self.hold.as_mut()
+    }
+
+    fn leave_queue(&mut self, owner: OwnerId) {
+        self.queue.retain(|(waiter, _)| *waiter != owner);
+    }
+
+    /// Keeps the owner's place in the queue, or gives it the last one.
+    fn queue(&mut self, owner: OwnerId, until: Instant) {
+        match self.queue.iter_mut().find(|(waiter, _)| *waiter == owner) {
+            Some((_, place)) => *place = until.max(*place),
+            None => self.queue.push((owner, until)),
+        }
+    }
+
+    fn busy(&self, now: Instant) -> Busy {
+        let Some(hold) = &self.hold else { return Busy::unknown() };
+        let left = hold.deadline.since(now);
+        let holder = Holder::new(hold.owner, self.token).expires_in(left).metadata(hold.metadata.clone());
+        Busy::by(holder, left)
     }
 }
 
@@ -82,23 +105,25 @@ impl LockBackend for Shelf {
 
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
         let ttl = self.info.guarantees.effective_ttl(request.ttl)?;
-        let Claim { key, owner, .. } = &request.claim;
+        let owner = request.claim.owner;
         // Before anything is sent: what the journey takes must come off the lease, not on top of it.
         let now = self.clock().now();
         let mut records = self.records();
-        let record = records.entry(key.clone()).or_insert(Record { token: FencingToken::MIN, hold: None });
-        let token = record.token;
-        match record.hold(now) {
-            Some(hold) if hold.owner == *owner => hold.deadline = hold.deadline.max(now.plus(ttl)),
-            Some(hold) => {
-                let left = hold.deadline.since(now);
-                let holder = Holder::new(hold.owner, token).expires_in(left).metadata(hold.metadata.clone());
-                return Ok(TryLock::Busy(Busy::by(holder, left)));
-            }
-            None => {
-                record.token = FencingToken::new(token.get() + 1).unwrap_or(FencingToken::MAX);
+        let record = records.entry(request.claim.key.clone()).or_insert(Record::FIRST);
+        record.expire(now);
+        match &mut record.hold {
+            Some(hold) if hold.owner == owner => hold.deadline = hold.deadline.max(now.plus(ttl)),
+            None if record.queue.first().is_none_or(|(first, _)| *first == owner) => {
+                record.leave_queue(owner);
+                record.token = FencingToken::new(record.token.get() + 1).unwrap_or(FencingToken::MAX);
                 let metadata = request.metadata.clone();
-                record.hold = Some(Hold { owner: *owner, deadline: now.plus(ttl), metadata });
+                record.hold = Some(Hold { owner, deadline: now.plus(ttl), metadata });
+            }
+            _ => {
+                if request.queue {
+                    record.queue(owner, now.plus(ttl));
+                }
+                return Ok(TryLock::Busy(record.busy(now)));
             }
         }
         Ok(TryLock::Acquired(Lease::granted(request, record.token, ttl, now)))
@@ -106,14 +131,19 @@ impl LockBackend for Shelf {
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
         let now = self.clock().now();
-        match self.records().get_mut(&lease.claim.key).and_then(|record| record.hold(now)) {
+        let mut records = self.records();
+        let Some(record) = records.get_mut(&lease.claim.key) else {
+            return Ok(Renewal::Lost(LostReason::Expired));
+        };
+        record.expire(now);
+        Ok(match &mut record.hold {
             Some(hold) if hold.owner == lease.claim.owner => {
                 hold.deadline = hold.deadline.max(now.plus(ttl));
-                Ok(lease.renewed(ttl, now))
+                lease.renewed(ttl, now)
             }
-            Some(_) => Ok(Renewal::Lost(LostReason::Stolen)),
-            None => Ok(Renewal::Lost(LostReason::Expired)),
-        }
+            Some(_) => Renewal::Lost(LostReason::Stolen),
+            None => Renewal::Lost(LostReason::Expired),
+        })
     }
 
     async fn unlock(&self, claim: &Claim) -> Result<Release> {
@@ -122,12 +152,11 @@ impl LockBackend for Shelf {
         let Some(record) = records.get_mut(&claim.key) else {
             return Ok(Release::NotHeld(LostReason::Expired));
         };
-        match record.hold(now).map(|hold| hold.owner == claim.owner) {
-            Some(true) => {
-                record.hold = None;
-                Ok(Release::Released)
-            }
-            Some(false) => Ok(Release::NotHeld(LostReason::Stolen)),
+        record.expire(now);
+        record.leave_queue(claim.owner);
+        match record.hold.take_if(|hold| hold.owner == claim.owner) {
+            Some(_) => Ok(Release::Released),
+            None if record.hold.is_some() => Ok(Release::NotHeld(LostReason::Stolen)),
             None => Ok(Release::NotHeld(LostReason::Expired)),
         }
     }

@@ -11,14 +11,16 @@ use std::time::Duration;
 use distlock::{FencedFile, FencingToken, LockClient, LockOptions, RenewPolicy};
 use distlock_examples::lock_url;
 
+type Failure = Box<dyn Error + Send + Sync>;
+
 const ACCOUNT: &str = "account/7";
 
 /// How a balance gets into its file.
-trait Register {
+trait Register: Sync {
     fn write(&self, token: FencingToken, balance: u64) -> distlock::Result<()>;
     fn path(&self) -> &Path;
 
-    fn read(&self) -> Result<u64, Box<dyn Error>> {
+    fn read(&self) -> Result<u64, Failure> {
         Ok(fs::read_to_string(self.path())?.parse()?)
     }
 }
@@ -40,16 +42,16 @@ impl Register for Plain<'_> {
 
 impl Register for FencedFile {
     fn write(&self, token: FencingToken, balance: u64) -> distlock::Result<()> {
-        FencedFile::write(self, token, balance.to_string().as_bytes())
+        Self::write(self, token, balance.to_string().as_bytes())
     }
 
     fn path(&self) -> &Path {
-        FencedFile::path(self)
+        Self::path(self)
     }
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let client = distlock::connect(&lock_url()).await?;
     let folder = tempfile::tempdir()?;
 
@@ -64,7 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Adds 10 and 20 to a balance of 100, with a stall in between.
-async fn two_deposits(client: &LockClient, register: &impl Register) -> Result<(), Box<dyn Error>> {
+async fn two_deposits(client: &LockClient, register: &impl Register) -> Result<(), Failure> {
     // Nothing renews this lock, just as nothing would while the whole machine stands still.
     let stalling = LockOptions::default().ttl(Duration::from_millis(300)).renew(RenewPolicy::Manual);
     let first = client.lock_with(ACCOUNT, &stalling).await?;
@@ -93,7 +95,7 @@ async fn two_deposits(client: &LockClient, register: &impl Register) -> Result<(
 }
 
 /// What to do after a refusal: take the lock again, and start from what is there now.
-async fn again(client: &LockClient, register: &impl Register) -> Result<(), Box<dyn Error>> {
+async fn again(client: &LockClient, register: &impl Register) -> Result<(), Failure> {
     let guard = client.lock(ACCOUNT).await?;
     let balance = register.read()? + 10;
     register.write(guard.token(), balance)?;

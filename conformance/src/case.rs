@@ -14,12 +14,11 @@ type Run = for<'a> fn(&'a Context) -> Pin<Box<dyn Future<Output = ()> + Send + '
 
 /// One promise, tested in one way.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Case {
+pub(crate) struct Case {
     /// `group::name`, unique and stable.
-    pub id: &'static str,
+    pub(crate) id: &'static str,
     /// The version of the suite that brought it.
-    pub since: &'static str,
+    pub(crate) since: &'static str,
     needs: &'static [Need],
     /// It uses the whole machine or hurts the whole store, so that no other case may run beside it.
     pub(crate) alone: bool,
@@ -69,7 +68,7 @@ pub(crate) enum Need {
     LossPush,
     NativeWait,
     NoAdmin,
-    NoProcesses,
+    NoAdopt,
     NoQueue,
     Processes,
     Push,
@@ -97,8 +96,8 @@ impl Need {
             Self::HandOver => (supports.hand_over, "the store declares no hand_over"),
             Self::LossPush => (supports.loss_push, "the store declares no loss_push"),
             Self::NativeWait => (supports.native_wait, "the store declares no native_wait"),
+            Self::NoAdopt => (!supports.adopt, "the store declares adopt"),
             Self::NoAdmin => (!supports.admin, "the store declares admin"),
-            Self::NoProcesses => (!supports.processes, "the store declares processes"),
             Self::NoQueue => (!supports.queue, "the store declares a queue"),
             Self::Processes => (supports.processes, "the store lives in one process"),
             Self::Push => (supports.push, "the store declares no push"),

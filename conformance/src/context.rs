@@ -1,14 +1,13 @@
 //! What a case works with.
 
 use std::fmt;
-use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use distlock_core::{
-    BackendInfo, Busy, Claim, Clock, Lease, LockBackend, LockClient, LockGuard, LockKey, LockOptions,
-    LockRequest, Result, TryLock, WaitPolicy,
+    BackendInfo, Claim, Clock, LockBackend, LockClient, LockGuard, LockKey, LockOptions, LockRequest, Result,
+    WaitPolicy,
 };
 use tempfile::TempDir;
 
@@ -246,62 +245,4 @@ impl Context {
             let _ = backend.close().await;
         }
     }
-}
-
-/// Takes a free lock.
-pub(crate) async fn take(backend: &dyn LockBackend, request: &LockRequest) -> Lease {
-    match backend.try_lock(request).await {
-        Ok(TryLock::Acquired(lease)) => lease,
-        other => panic!("`{}` is free, yet an attempt gave {other:?}", request.claim.key),
-    }
-}
-
-/// Asserts that an attempt is busy.
-pub(crate) async fn refused(backend: &dyn LockBackend, request: &LockRequest) -> Busy {
-    match backend.try_lock(request).await {
-        Ok(TryLock::Busy(busy)) => busy,
-        other => panic!("`{}` is held, yet an attempt gave {other:?}", request.claim.key),
-    }
-}
-
-/// Tries over and over until the lock is granted, for at most `limit`.
-pub(crate) async fn take_within(backend: &dyn LockBackend, request: &LockRequest, limit: Duration) -> Lease {
-    until(&format!("`{}` to become free", request.claim.key), limit, || async {
-        match backend.try_lock(request).await.expect("the store works") {
-            TryLock::Acquired(lease) => Some(lease),
-            TryLock::Busy(_) => None,
-        }
-    })
-    .await
-}
-
-/// Looks every few milliseconds until there is something to see, for at most `limit`.
-pub(crate) async fn until<T, F>(what: &str, limit: Duration, mut look: impl FnMut() -> F) -> T
-where
-    F: Future<Output = Option<T>>,
-{
-    let began = Instant::now();
-    loop {
-        if let Some(seen) = look().await {
-            return seen;
-        }
-        assert!(began.elapsed() < limit, "waited {limit:?} for {what} in vain");
-        tokio::time::sleep(Duration::from_millis(4)).await;
-    }
-}
-
-/// Watches for the first grant of the case's `key` to a rival, and asserts that `ttl` had passed since `sent`.
-pub(crate) async fn assert_not_early(
-    ctx: &Context,
-    rival: &dyn LockBackend,
-    sent: distlock_core::Instant,
-    ttl: Duration,
-) {
-    let request = ctx.request("key");
-    take_within(rival, &request, ttl + ctx.lateness()).await;
-    // The store counted from some time after the send, so less than the ttl is too early, whatever
-    // the machine's delays. A thousandth is left to differing clocks.
-    let passed = ctx.clock().now().since(sent);
-    let least = ttl - ttl / 1000;
-    assert!(passed >= least, "another claim was granted {passed:?} after a lease of {ttl:?} was asked for");
 }

@@ -14,7 +14,7 @@ use crate::report::{Outcome, Verdict};
 use crate::subject::Subject;
 
 /// How long a case's clean-up may take beyond its limit.
-const CLEAN_UP: Duration = Duration::from_secs(15);
+const CLEAN_UP: Duration = if cfg!(test) { Duration::from_secs(2) } else { Duration::from_secs(15) };
 
 /// Runs `case` in a runtime of its own, unless the store does not meet its needs. It neither hangs
 /// nor panics, whatever the case does.
@@ -83,4 +83,56 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
         .cloned()
         .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
         .unwrap_or_else(|| "it panicked without a message".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::What;
+    use crate::subject::tests::Memory;
+
+    fn verdict(mut case: Case) -> Verdict {
+        case.limit = Duration::from_millis(300);
+        let subject: Arc<dyn Subject> = Arc::new(Memory::default());
+        execute(&case, &subject, 1).verdict
+    }
+
+    fn reason(case: Case) -> String {
+        match verdict(case) {
+            Verdict::Failed(reason) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_case_passes_when_it_returns() {
+        assert_eq!(verdict(Case::new("t::returns", &[], |_| Box::pin(async {}))), Verdict::Passed);
+    }
+
+    #[test]
+    fn a_case_that_panics_fails_with_its_message() {
+        assert_eq!(reason(Case::new("t::panics", &[], |_| Box::pin(async { panic!("so {}", 7) }))), "so 7");
+    }
+
+    #[test]
+    fn a_case_that_hangs_or_blocks_fails() {
+        let hangs = Case::new("t::hangs", &[], |_| Box::pin(std::future::pending()));
+        assert!(reason(hangs).contains("did not end"));
+        let blocks =
+            Case::new("t::blocks", &[], |_| Box::pin(async { std::thread::sleep(Duration::from_secs(60)) }));
+        assert!(reason(blocks).contains("blocks its thread"));
+    }
+
+    #[test]
+    fn a_broken_promise_in_the_history_fails_a_case_that_noticed_nothing() {
+        let broken = Case::new("t::broken", &[], |ctx| {
+            Box::pin(async {
+                for (op, token, owner) in [(1, 5, "a"), (2, 6, "b")] {
+                    let valid_until = ctx.log().now().plus(Duration::from_secs(1)).as_nanos();
+                    ctx.log().record("k", owner, What::Granted { op, token, ttl: 1, valid_until });
+                }
+            })
+        });
+        assert!(reason(broken).starts_with("H1 `k`"));
+    }
 }

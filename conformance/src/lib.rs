@@ -19,6 +19,7 @@ mod holder;
 mod register;
 mod report;
 mod runner;
+mod steps;
 mod stepwise;
 mod subject;
 mod tracked;

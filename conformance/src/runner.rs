@@ -130,6 +130,8 @@ struct Suite {
     subject: Arc<dyn Subject>,
     profile: Profile,
     missing: Option<String>,
+    /// Whether a store that is not available fails the cases.
+    require: bool,
     seed: u64,
     /// Held exclusively by cases that must run alone.
     machine: RwLock<()>,
@@ -143,6 +145,7 @@ impl Suite {
             profile: Profile::of(&*subject),
             subject,
             missing,
+            require: std::env::var(REQUIRE).is_ok_and(|value| value == "1"),
             seed: seed.unwrap_or_else(|| fastrand::u64(..)),
             machine: RwLock::new(()),
         }
@@ -162,7 +165,7 @@ impl Suite {
     }
 
     fn without_store(&self, case: &Case, missing: &str) -> Outcome {
-        let verdict = if std::env::var(REQUIRE).is_ok_and(|value| value == "1") {
+        let verdict = if self.require {
             Verdict::Failed(format!("the store is not available, and {REQUIRE}=1: {missing}"))
         } else {
             Verdict::Ignored(format!("THE STORE IS NOT AVAILABLE: {missing}"))
@@ -173,4 +176,32 @@ impl Suite {
 
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(4, std::num::NonZero::get) * 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::tests::Memory;
+
+    #[test]
+    fn a_missing_store_fails_where_it_is_required_and_is_loud_elsewhere() {
+        let case = cases::all().next().unwrap();
+        let mut suite = Suite::new(Arc::new(Memory::missing()), true);
+        for (require, wanted) in [(true, "not available, and"), (false, "THE STORE IS NOT AVAILABLE")] {
+            suite.require = require;
+            match suite.run(case).verdict {
+                Verdict::Failed(reason) if require => assert!(reason.contains(wanted), "{reason}"),
+                Verdict::Ignored(reason) if !require => assert!(reason.contains(wanted), "{reason}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_reports_in_the_suite_s_order_what_the_filter_lets_through() {
+        let report = run(Memory::default(), &RunOptions::default().filter("limits::").threads(3), |_| ());
+        let wanted: Vec<_> = case_ids().filter(|id| id.starts_with("limits::")).collect();
+        assert_eq!(report.outcomes.iter().map(|outcome| outcome.id).collect::<Vec<_>>(), wanted);
+        assert!(report.is_success(), "{}", report.render(crate::Format::Text));
+    }
 }

@@ -33,12 +33,45 @@ pub trait Subject: Send + Sync + 'static {
     /// # Errors
     /// What is missing and how to provide it. All cases then show as ignored, or, with
     /// `CONFORMANCE_REQUIRE=1` in the environment, as failed.
-    fn available(&self) -> Result<(), String> {
+    fn available(&self) -> std::result::Result<(), String> {
         Ok(())
     }
 
     /// Ways to hurt the store, for the cases that no decorator around the backend can stage.
     fn faults(&self) -> Option<&dyn Faults> {
         None
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use distlock_core::MemoryBackend;
+
+    use super::*;
+
+    /// A subject for the suite's own tests.
+    #[derive(Default)]
+    pub(crate) struct Memory {
+        backend: Arc<MemoryBackend>,
+        missing: bool,
+    }
+
+    impl Memory {
+        pub(crate) fn missing() -> Self {
+            Self { missing: true, ..Self::default() }
+        }
+    }
+
+    #[async_trait]
+    impl Subject for Memory {
+        fn info(&self) -> BackendInfo {
+            self.backend.info().clone()
+        }
+        async fn connect(&self, _url: &str) -> Result<Arc<dyn LockBackend>> {
+            Ok(Arc::<MemoryBackend>::clone(&self.backend))
+        }
+        fn available(&self) -> std::result::Result<(), String> {
+            if self.missing { Err("start it first".to_owned()) } else { Ok(()) }
+        }
     }
 }

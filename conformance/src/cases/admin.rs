@@ -1,6 +1,6 @@
 //! What operators see and do.
 
-use distlock_core::{LockClient, LostReason, Metadata, Release, Renewal};
+use distlock_core::{LockClient, LockOptions, LostReason, Metadata, Release, Renewal};
 
 use super::*;
 
@@ -155,7 +155,8 @@ async fn forcing_over_and_over_keeps_tokens_rising(ctx: &Context) {
 
 async fn by_the_client_it_works_too(ctx: &Context) {
     let client: LockClient = ctx.client().await;
-    let guard = client.lock(ctx.key("key")).await.unwrap();
+    let options = LockOptions::default().ttl(ctx.renewable());
+    let guard = client.lock_with(ctx.key("key"), &options).await.unwrap();
     let record = client.admin().unwrap().inspect(guard.key()).await.unwrap().unwrap();
     assert_eq!(record.holders[0].owner, guard.owner());
     let victim = client.admin().unwrap().force_unlock(guard.key()).await.unwrap().unwrap();

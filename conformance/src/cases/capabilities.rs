@@ -1,6 +1,6 @@
 //! A store can do what it declares, and says so where it can't.
 
-use distlock_core::{Renewal, TryLock};
+use distlock_core::{Deadline, Renewal, TryLock};
 
 use super::*;
 
@@ -15,6 +15,7 @@ cases! { "capabilities":
     a_declared_loss_push_tells_the_holder [LossPush, Admin],
     a_declared_batch_costs_one_command @alone [BatchRenew],
     a_declared_hand_over_costs_one_command @alone [HandOver],
+    a_declared_native_wait_asks_once @alone [NativeWait],
     commands_are_counted_upwards @alone,
     closing_leaves_held_locks_to_their_expiry [Processes],
 }
@@ -143,6 +144,26 @@ async fn a_declared_hand_over_costs_one_command(ctx: &Context) {
     }
     if let (Some(before), Some(after)) = (before, backend.commands_sent()) {
         assert!(after - before < 20, "ten hand-overs cost {} commands", after - before);
+    }
+}
+
+async fn a_declared_native_wait_asks_once(ctx: &Context) {
+    let (one, two) = (ctx.backend().await, ctx.backend().await);
+    let holder = ctx.request("key");
+    take(&*one, &holder).await;
+    let before = two.commands_sent();
+    let waiter = {
+        let (two, request, clock) = (Arc::clone(&two), ctx.request("key").queue(true), ctx.clock());
+        let deadline = Deadline::after(&clock, Duration::from_secs(20));
+        tokio::spawn(async move { two.lock(&request, deadline).await })
+    };
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!waiter.is_finished(), "the lock is held");
+    let during = two.commands_sent();
+    one.unlock(&holder.claim).await.unwrap();
+    waiter.await.unwrap().unwrap();
+    if let (Some(before), Some(during)) = (before, during) {
+        assert!(during - before <= 4, "waiting in the store costs {} commands", during - before);
     }
 }
 

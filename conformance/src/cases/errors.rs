@@ -11,6 +11,7 @@ cases! { "errors":
     kinds_pass_through_unchanged,
     no_effect_means_no_effect,
     undeclared_admin_is_unsupported [NoAdmin],
+    undeclared_adopting_is_unsupported [NoAdopt],
     a_lost_lock_is_told_from_a_busy_one,
     a_client_without_a_runtime_says_so,
 }
@@ -73,6 +74,13 @@ async fn undeclared_admin_is_unsupported(ctx: &Context) {
     assert_eq!(client.admin().expect_err("no admin is declared").kind(), ErrorKind::Unsupported);
 }
 
+async fn undeclared_adopting_is_unsupported(ctx: &Context) {
+    let client = ctx.client().await;
+    let lease = client.lock(ctx.key("key")).await.unwrap().into_lease();
+    let error = client.adopt(lease).await.expect_err("no adopting is declared");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unsupported, Effect::None));
+}
+
 async fn a_lost_lock_is_told_from_a_busy_one(ctx: &Context) {
     let client = ctx.client().await;
     let guard = client.lock(ctx.key("key")).await.unwrap();
@@ -90,7 +98,7 @@ async fn a_client_without_a_runtime_says_so(ctx: &Context) {
         // Polled by hand, as another executor would.
         let mut call = Box::pin(async move { client.try_lock(key).await.map(|guard| guard.is_some()) });
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        std::future::Future::poll(call.as_mut(), &mut context)
+        Future::poll(call.as_mut(), &mut context)
     });
     let polled = tokio::task::spawn_blocking(move || thread.join()).await.unwrap();
     match polled.expect("no runtime is no reason to panic") {

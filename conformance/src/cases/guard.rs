@@ -16,6 +16,7 @@ cases! { "guard":
     a_dropped_guard_releases,
     a_guard_dropped_outside_a_runtime_releases,
     a_guard_dropped_in_a_panic_releases,
+    a_guard_in_an_aborted_task_releases,
     a_guard_dropped_right_away_does_not_hurt_the_next,
     releasing_is_no_loss,
     a_loss_is_told_to_those_who_ask_late,
@@ -136,6 +137,18 @@ async fn a_guard_dropped_in_a_panic_releases(ctx: &Context) {
     assert_free_soon(ctx).await;
 }
 
+async fn a_guard_in_an_aborted_task_releases(ctx: &Context) {
+    let client = ctx.client().await;
+    let guard = lock(ctx, &client, ctx.long()).await;
+    let task = tokio::spawn(async move {
+        let _guard = guard;
+        std::future::pending::<()>().await;
+    });
+    tokio::task::yield_now().await;
+    task.abort();
+    assert_free_soon(ctx).await;
+}
+
 async fn a_guard_dropped_right_away_does_not_hurt_the_next(ctx: &Context) {
     // A release in the background must never hit the next grant of the same key.
     let (client, script) = ctx.faulty_client().await;
@@ -197,19 +210,13 @@ async fn a_view_outlives_its_guard(ctx: &Context) {
 }
 
 async fn work_is_dropped_at_the_loss(ctx: &Context) {
-    struct Dropped(tokio::sync::oneshot::Sender<()>);
-    impl Drop for Dropped {
-        fn drop(&mut self) {
-            let (unused, _) = tokio::sync::oneshot::channel();
-            let _ = std::mem::replace(&mut self.0, unused).send(());
-        }
-    }
     let (client, script) = ctx.faulty_client().await;
     let (sender, dropped) = tokio::sync::oneshot::channel();
     script.always(Operation::Renew, Fault::Silence);
     let options = LockOptions::default().ttl(ctx.brief());
     let body = client.with_lock_with(ctx.key("key"), &options, |_| async move {
-        let _dropped = Dropped(sender);
+        // The receiver learns when this is dropped.
+        let _dropped: tokio::sync::oneshot::Sender<()> = sender;
         std::future::pending::<()>().await;
     });
     let error = tokio::time::timeout(ctx.brief() + ctx.lateness(), body)
@@ -217,7 +224,7 @@ async fn work_is_dropped_at_the_loss(ctx: &Context) {
         .expect("the loss ends it")
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
-    dropped.await.expect("the body was dropped");
+    dropped.await.expect_err("nothing was sent, the body was dropped");
 }
 
 async fn a_body_s_result_is_not_masked(ctx: &Context) {

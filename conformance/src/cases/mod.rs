@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use crate::case::{Case, Need};
-use crate::context::{Context, assert_not_early, refused, take, take_within, until};
+use crate::context::Context;
+use crate::steps::{assert_not_early, refused, take, take_within, until};
 
 /// Lists a group's cases: `name`, `name @alone`, `name [Need, Need]`.
 macro_rules! cases {
@@ -23,6 +24,7 @@ mod admin;
 mod ambiguity;
 mod cancellation;
 mod capabilities;
+mod chaos;
 mod crash;
 mod errors;
 mod exclusion;
@@ -30,10 +32,13 @@ mod expiry;
 mod fairness;
 mod fencing;
 mod guard;
+mod hints;
 mod limits;
+mod loss;
 mod names;
 mod renewal;
 mod shutdown;
+mod timeouts;
 mod unlock;
 mod waiting;
 mod watchdog;
@@ -46,11 +51,15 @@ const GROUPS: &[&[Case]] = &[
     unlock::CASES,
     guard::CASES,
     watchdog::CASES,
+    loss::CASES,
     waiting::CASES,
+    timeouts::CASES,
+    hints::CASES,
     fairness::CASES,
     cancellation::CASES,
     ambiguity::CASES,
     crash::CASES,
+    chaos::CASES,
     shutdown::CASES,
     names::CASES,
     limits::CASES,

@@ -105,7 +105,7 @@ async fn a_silent_store_does_not_hold_it_up(ctx: &Context) {
 async fn in_runtime<T, F>(work: impl FnOnce() -> F + Send + 'static) -> T
 where
     T: Send + 'static,
-    F: std::future::Future<Output = T>,
+    F: Future<Output = T>,
 {
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

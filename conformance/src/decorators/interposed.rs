@@ -96,7 +96,11 @@ impl Interposed {
         (Self { inner, script: script.clone() }, script)
     }
 
-    async fn pass<T, F>(&self, operation: Operation, call: impl Fn(Arc<dyn LockBackend>) -> F) -> Result<T>
+    async fn pass<T, F>(
+        &self,
+        operation: Operation,
+        call: impl Fn(Arc<dyn LockBackend>) -> F + Send + Sync,
+    ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,

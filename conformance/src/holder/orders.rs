@@ -19,6 +19,8 @@ pub(crate) enum Order {
     Write,
     /// `rounds` times: lock, read both registers, write them increased, unlock.
     Count { key: String, ttl_ms: u64, rounds: u64 },
+    /// Lock, read, write and unlock until the process is killed, whatever goes wrong.
+    Churn { key: String, ttl_ms: u64 },
     /// Turn the guard into a lease.
     GiveAway,
     /// Turn a lease into a guard.

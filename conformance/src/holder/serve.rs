@@ -147,6 +147,7 @@ impl Holding {
                 }
                 Answer::Counted
             }
+            Order::Churn { key, ttl_ms } => self.churn(&LockKey::from_escaped(&key)?, ttl_ms).await,
             Order::GiveAway => {
                 let guard = self.guard.take().expect("locked before").into_guard();
                 let (key, owner) = (guard.key().clone(), guard.owner());
@@ -160,6 +161,20 @@ impl Holding {
                 Answer::ShutDown { unreleased: left.claims.len() }
             }
         })
+    }
+
+    async fn churn(&self, key: &LockKey, ttl_ms: u64) -> ! {
+        let options = LockOptions::default().ttl(Duration::from_millis(ttl_ms));
+        loop {
+            let Ok(guard) = self.client.lock_with(key, &options).await else { continue };
+            let guard = Tracked::new(guard, &self.log);
+            let read = self.fenced.read();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            if guard.is_valid() {
+                self.fenced.write(guard.guard().token(), read + 1);
+            }
+            let _ = guard.unlock().await;
+        }
     }
 
     fn hold(&mut self, guard: LockGuard) -> Answer {

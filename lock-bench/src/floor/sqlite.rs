@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use distlock::{Clock, Error, ErrorKind, OwnerId, Result, StoreUrl};
+use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
 
 use super::Floor;
@@ -114,8 +114,7 @@ mod tests {
         floor.acquire(1).await.unwrap();
         floor.release(1).await.unwrap();
         assert!(floor.release(1).await.is_err());
-        floor.connection.close().await.unwrap();
-        drop(floor._folder);
+        drop(floor);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

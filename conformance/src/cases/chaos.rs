@@ -1,0 +1,179 @@
+//! Everything at once, at random; the history is the judge.
+
+use distlock_core::{ErrorKind, LockClient, LockGuard, LockKey, LockOptions, Operation, WaitPolicy};
+
+use super::*;
+use crate::decorators::{Fault, Script};
+use crate::history::Recorder;
+use crate::holder::{Holder, Order};
+use crate::register::Register;
+use crate::tracked::Tracked;
+
+cases! { "chaos":
+    lost_updates_show_without_the_lock,
+    random_faults_break_no_promise @alone,
+    random_quitters_break_no_promise @alone,
+    random_pauses_and_kills_break_no_promise @alone [Processes],
+}
+
+/// How long the chaos lasts.
+const STORM: Duration = Duration::from_secs(5);
+
+/// That the register itself hides nothing: without a lock, updates are lost.
+async fn lost_updates_show_without_the_lock(ctx: &Context) {
+    let unfenced = Register::unfenced(ctx.folder(), Arc::clone(ctx.log()));
+    let token = distlock_core::FencingToken::MIN;
+    let (one, two) = (unfenced.read(), unfenced.read());
+    unfenced.write(token, one + 1);
+    unfenced.write(token, two + 1);
+    assert_eq!(unfenced.lost_updates(&ctx.events()), 1);
+}
+
+/// One contender: its client, the trouble between it and the store, and its choices.
+struct Contender {
+    client: LockClient,
+    script: Option<Script>,
+    key: LockKey,
+    ttl: Duration,
+    fenced: Register,
+    log: Arc<Recorder>,
+    rng: fastrand::Rng,
+}
+
+impl Contender {
+    async fn new(ctx: &Context, number: u64, faulty: bool) -> Self {
+        let (client, script) = ctx.faulty_client().await;
+        Self {
+            client,
+            script: faulty.then_some(script),
+            key: ctx.key("key"),
+            ttl: ctx.brief(),
+            fenced: Register::fenced(ctx.folder(), Arc::clone(ctx.log())),
+            log: Arc::clone(ctx.log()),
+            rng: fastrand::Rng::with_seed(ctx.rng().u64(..) ^ number),
+        }
+    }
+
+    fn some(&mut self, most: Duration) -> Duration {
+        most.mul_f64(self.rng.f64())
+    }
+
+    fn make_trouble(&mut self) {
+        let ttl = self.ttl;
+        let faults = [
+            Fault::Refused(ErrorKind::Unavailable),
+            Fault::AnswerLost,
+            Fault::AnswerSwallowed,
+            Fault::Silence,
+            Fault::SentLate(self.some(ttl)),
+            Fault::AnsweredLate(self.some(ttl * 2)),
+            Fault::SentTwice(self.some(ttl)),
+        ];
+        let operations = [Operation::TryLock, Operation::Renew, Operation::Unlock, Operation::Watch];
+        let (fault, operation) = (faults[self.rng.usize(..7)], operations[self.rng.usize(..4)]);
+        if let Some(script) = &self.script {
+            script.once(operation, fault);
+        }
+    }
+
+    async fn contend(mut self, until: std::time::Instant) -> usize {
+        let mut held = 0;
+        while std::time::Instant::now() < until {
+            if self.rng.bool() {
+                self.make_trouble();
+            }
+            let patience = self.some(Duration::from_secs(2));
+            let options = LockOptions::default().ttl(self.ttl).wait(WaitPolicy::UpTo(patience));
+            let lock = self.client.lock_with(&self.key, &options);
+            let granted = if self.rng.u8(..4) == 0 {
+                let limit = Duration::from_micros(self.rng.u64(..50_000));
+                tokio::time::timeout(limit, lock).await.ok().and_then(Result::ok)
+            } else {
+                lock.await.ok()
+            };
+            if let Some(guard) = granted {
+                held += 1;
+                self.work(guard).await;
+            }
+        }
+        held
+    }
+
+    async fn work(&mut self, guard: LockGuard) {
+        let guard = Tracked::new(guard, &self.log);
+        let read = self.fenced.read();
+        let pause = self.ttl / if self.rng.u8(..8) == 0 { 1 } else { 20 };
+        let pause = self.some(pause * 2);
+        tokio::time::sleep(pause).await;
+        if guard.is_valid() {
+            // Whether it is still valid at the write is for the fence to say.
+            self.fenced.write(guard.guard().token(), read + 1);
+        }
+        match self.rng.u8(..4) {
+            0 => drop(guard),
+            1 => {
+                let limit = self.some(self.ttl);
+                let _ = tokio::time::timeout(limit, guard.unlock()).await;
+            }
+            _ => {
+                let _ = guard.unlock().await;
+            }
+        }
+    }
+}
+
+async fn storm(ctx: &Context, faulty: bool) {
+    let until = std::time::Instant::now() + STORM;
+    let mut contenders = Vec::new();
+    for number in 0..8 {
+        contenders.push(Contender::new(ctx, number, faulty).await);
+    }
+    let held = join_all(contenders.into_iter().map(|contender| tokio::spawn(contender.contend(until)))).await;
+    let held: usize = held.into_iter().map(|held| held.expect("no contender panics")).sum();
+    assert!(held >= 5, "in {STORM:?} the lock was taken {held} times");
+    let limit = ctx.brief() * 3 + ctx.lateness() + Duration::from_secs(5);
+    take_within(&*ctx.backend().await, &ctx.request("key"), limit).await;
+}
+
+async fn random_faults_break_no_promise(ctx: &Context) {
+    storm(ctx, true).await;
+}
+
+async fn random_quitters_break_no_promise(ctx: &Context) {
+    storm(ctx, false).await;
+}
+
+async fn random_pauses_and_kills_break_no_promise(ctx: &Context) {
+    let mut rng = ctx.rng();
+    let millis = u64::try_from(ctx.brief().as_millis()).unwrap();
+    let churn = Order::Churn { key: ctx.key("key").to_string(), ttl_ms: millis };
+    let start = || async {
+        let mut holder = ctx.holder().await;
+        holder.send(&churn).await;
+        holder
+    };
+    let mut holders: Vec<Holder> = Vec::new();
+    for _ in 0..4 {
+        holders.push(start().await);
+    }
+    let until = std::time::Instant::now() + STORM;
+    while std::time::Instant::now() < until {
+        let at = rng.usize(..holders.len());
+        if rng.u8(..5) == 0 {
+            holders.swap_remove(at).kill().await;
+            holders.push(start().await);
+        } else {
+            holders[at].stop();
+            tokio::time::sleep(ctx.brief().mul_f64(rng.f64() * 2.0)).await;
+            holders[at].go_on();
+        }
+        tokio::time::sleep(Duration::from_millis(rng.u64(..100))).await;
+    }
+    for holder in holders {
+        holder.kill().await;
+    }
+    let limit = ctx.brief() + ctx.lateness() + Duration::from_secs(10);
+    take_within(&*ctx.backend().await, &ctx.request("key"), limit).await;
+    let fenced = Register::fenced(ctx.folder(), Arc::clone(ctx.log()));
+    assert!(fenced.read() > 0, "nobody got any work done");
+}

@@ -1,0 +1,76 @@
+//! What can be wrong with a store.
+
+/// One fault in a store that is otherwise sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// The sound store, to show that the suite has no false alarms.
+    None,
+    /// Releases whatever lock the key names.
+    UnlockIgnoresTheOwner,
+    /// Renews by writing the record anew.
+    RenewRecreates,
+    /// Sets the expiry to now plus the wish, also when that is sooner.
+    RenewShortens,
+    /// Draws a new token with each renewal.
+    RenewDrawsAToken,
+    /// Stores half the ttl that it states.
+    TtlIsHalved,
+    /// Lets leases end after 70 % of their time.
+    ExpiresEarly,
+    /// Never lets a lease end.
+    NeverExpires,
+    /// Rounds ttls down to whole seconds.
+    TtlIsRoundedDown,
+    /// Keeps the token in the record, and drops the record on release.
+    TokenGoesWithTheRecord,
+    /// Forgets the token of an idle key when pruning.
+    TokenGoesWithPruning,
+    /// Draws no new token after a forced release.
+    ForcedReleaseKeepsTheToken,
+    /// Forgets the floor.
+    FloorIsIgnored,
+    /// Gives a repeat of an attempt a new token.
+    RepeatDrawsAToken,
+    /// Finds a repeat of an attempt busy.
+    RepeatIsBusy,
+    /// Counts the validity from the answer.
+    ValidityFromTheAnswer,
+    /// Waits for the release and takes the lock without looking again.
+    GrantWithoutLooking,
+    /// Checks and writes in two steps.
+    CheckThenAct,
+    /// Says busy when the store can't be reached.
+    TroubleIsBusy,
+    /// Says busy when the answer was lost.
+    LostAnswerIsBusy,
+    /// Says released, and keeps the lock.
+    ReleasedButKept,
+    /// Says released to everybody.
+    AlwaysReleased,
+    /// Does not tell a stolen lock from an expired one.
+    StolenIsExpired,
+    /// Compares keys without regard to case.
+    KeysAreLowercased,
+    /// Ends keys at a NUL.
+    KeysEndAtNul,
+    /// Takes the prefix of a list for a pattern.
+    PrefixIsAPattern,
+    /// Puts a plain try into the queue.
+    PlainTryQueues,
+    /// Lets a plain try pass the queue.
+    PlainTryPasses,
+    /// Leaves a waiter that gave up in the queue.
+    QuittersStay,
+    /// Serves the last waiter first, and declares the opposite.
+    LastInFirstOut,
+    /// Declares a push that never comes.
+    NoPush,
+    /// Misses a release between the answer and the watch.
+    PushIgnoresTheCursor,
+    /// Shows holders whose lease is over.
+    ShowsTheExpired,
+    /// Answers a batch in another order.
+    BatchOutOfOrder,
+    /// Takes ttls of nothing.
+    TakesAnyTtl,
+}

@@ -1,0 +1,286 @@
+//! Broken stores: the suite must reject each of them, and for the right reason. The sound store they
+//! are made from must pass everything.
+
+#![allow(clippy::expect_used, reason = "a test rig")]
+
+mod backend;
+mod flaw;
+mod toy;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use distlock_conformance::{FaultAbilities, Faults, RunOptions, Subject, Verdict, run};
+use distlock_core::{BackendInfo, Clock, LockBackend, LockKey, Operation, Result};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::flaw::Flaw;
+use crate::toy::Toy;
+
+struct Mutant(Arc<Toy>);
+
+#[async_trait::async_trait]
+impl Subject for Mutant {
+    fn info(&self) -> BackendInfo {
+        self.0.info.clone()
+    }
+    async fn connect(&self, _url: &str) -> Result<Arc<dyn LockBackend>> {
+        Ok(Arc::<Toy>::clone(&self.0))
+    }
+    fn faults(&self) -> Option<&dyn Faults> {
+        Some(self)
+    }
+}
+
+#[async_trait::async_trait]
+impl Faults for Mutant {
+    fn abilities(&self) -> FaultAbilities {
+        FaultAbilities::NONE.expire_now().prune().slow_answers().lose_answer().outage()
+    }
+    async fn expire_now(&self, key: &LockKey) {
+        let name = self.0.name(key);
+        if let Some(hold) = self.0.state().records.get_mut(&name).and_then(|record| record.holder.as_mut()) {
+            hold.deadline = Clock::system().now();
+        }
+    }
+    async fn prune(&self) {
+        let mut state = self.0.state();
+        state.records.retain(|_, record| record.holder.is_some() || !record.queue.is_empty());
+        if self.0.is(Flaw::TokenGoesWithPruning) {
+            state.tokens.clear();
+        }
+    }
+    async fn slow_answers(&self, by: Duration) {
+        self.0.state().slow_by = by;
+    }
+    async fn lose_answer(&self, operation: Operation) {
+        self.0.state().losing = Some(operation);
+    }
+    async fn outage(&self) {
+        self.0.state().outage = true;
+    }
+    async fn heal(&self) {
+        let mut state = self.0.state();
+        (state.slow_by, state.losing, state.outage) = (Duration::ZERO, None, false);
+    }
+}
+
+/// Each flaw with the cases that must fail because of it, and what each must say.
+const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
+    (
+        Flaw::UnlockIgnoresTheOwner,
+        &[
+            ("unlock::it_leaves_other_owners_alone", "NotHeld(Stolen)"),
+            ("unlock::a_late_release_leaves_the_successor_alone", "H4"),
+        ],
+    ),
+    (
+        Flaw::RenewRecreates,
+        &[
+            ("renewal::it_never_brings_back_an_expired_lock", "Lost(Expired)"),
+            ("renewal::it_never_brings_back_a_released_lock", "a released lock is lost"),
+            ("renewal::it_never_creates_a_lock", "what was never held is lost"),
+        ],
+    ),
+    (
+        Flaw::RenewShortens,
+        &[
+            ("renewal::it_never_shortens_it", "after a lease of"),
+            ("renewal::it_never_shortens_it_in_the_store", "H4"),
+        ],
+    ),
+    (Flaw::RenewDrawsAToken, &[("fencing::the_token_stays_under_renewal", "H2")]),
+    (
+        Flaw::TtlIsHalved,
+        &[("expiry::it_never_ends_early", "after a lease of"), ("expiry::it_never_ends_early", "H1")],
+    ),
+    (
+        Flaw::ExpiresEarly,
+        &[
+            ("expiry::it_never_ends_early", "after a lease of"),
+            ("expiry::it_never_ends_early_after_a_renewal", "after a lease of"),
+            ("expiry::it_never_ends_early_after_a_repeat", "after a lease of"),
+            ("unlock::a_late_release_leaves_the_successor_alone", "H1"),
+        ],
+    ),
+    (
+        Flaw::NeverExpires,
+        &[("expiry::an_unrenewed_lease_ends", "in vain"), ("fencing::tokens_rise_after_expiry", "in vain")],
+    ),
+    (Flaw::TtlIsRoundedDown, &[("expiry::the_stated_ttl_is_the_rounded_one", "rounded down")]),
+    (
+        Flaw::TokenGoesWithTheRecord,
+        &[
+            ("fencing::tokens_rise_with_every_grant", "the token went from"),
+            ("fencing::tokens_rise_with_every_grant", "H2"),
+            ("guard::tasks_of_many_clients_count_right", "H2"),
+        ],
+    ),
+    (
+        Flaw::TokenGoesWithPruning,
+        &[("fencing::tokens_rise_after_idle_keys_are_pruned", "the token went from")],
+    ),
+    (
+        Flaw::ForcedReleaseKeepsTheToken,
+        &[
+            ("fencing::tokens_rise_after_a_forced_release", "H2"),
+            ("admin::a_forced_release_frees_and_says_from_whom", "H2"),
+        ],
+    ),
+    (Flaw::FloorIsIgnored, &[("fencing::a_raised_floor_is_kept", "the token went from")]),
+    (
+        Flaw::RepeatDrawsAToken,
+        &[
+            ("exclusion::a_repeat_gives_the_same_grant", "same token"),
+            ("fencing::the_token_stays_under_late_repeats", "H2"),
+        ],
+    ),
+    (
+        Flaw::RepeatIsBusy,
+        &[
+            ("exclusion::a_repeat_gives_the_same_grant", "is free, yet"),
+            ("ambiguity::a_waiting_client_is_not_busy_by_itself", "its own record does not block it"),
+        ],
+    ),
+    (Flaw::ValidityFromTheAnswer, &[("expiry::validity_counts_from_the_send", "counts from the answer")]),
+    (
+        Flaw::GrantWithoutLooking,
+        &[
+            ("waiting::losing_a_race_is_not_giving_up", "H1"),
+            ("guard::tasks_of_many_clients_count_right", "H1"),
+        ],
+    ),
+    (
+        Flaw::CheckThenAct,
+        &[
+            ("exclusion::one_of_many_racing_claims_wins", "one wins"),
+            ("exclusion::attempts_from_many_connections_count_right", "H1"),
+        ],
+    ),
+    (Flaw::TroubleIsBusy, &[("ambiguity::trouble_is_never_busy", "an outage shows as Ok(Ok(Busy")]),
+    (
+        Flaw::LostAnswerIsBusy,
+        &[("ambiguity::an_answer_lost_by_the_store_is_never_busy", "busy because of its own record")],
+    ),
+    (
+        Flaw::ReleasedButKept,
+        &[
+            ("unlock::it_frees_the_lock_at_once", "is free, yet"),
+            ("unlock::it_frees_the_lock_at_once", "H5"),
+            ("guard::a_dropped_guard_releases", "in vain"),
+        ],
+    ),
+    (
+        Flaw::AlwaysReleased,
+        &[
+            ("unlock::twice_is_told_from_once", "nobody holds it any more"),
+            ("unlock::a_late_release_leaves_the_successor_alone", "H4"),
+        ],
+    ),
+    (
+        Flaw::StolenIsExpired,
+        &[
+            ("renewal::a_stolen_lock_is_told_from_an_expired_one", "Stolen"),
+            ("unlock::an_expired_and_a_stolen_lock_get_different_answers", "Stolen"),
+        ],
+    ),
+    (
+        Flaw::KeysAreLowercased,
+        &[
+            ("names::torturous_keys_are_all_different", "is free, yet"),
+            ("exclusion::other_keys_stay_free", "is free, yet"),
+        ],
+    ),
+    (Flaw::KeysEndAtNul, &[("names::torturous_keys_are_all_different", "is free, yet")]),
+    (Flaw::PrefixIsAPattern, &[("names::prefixes_match_bytes_and_nothing_else", "prefix")]),
+    (
+        Flaw::PlainTryQueues,
+        &[
+            ("fairness::a_plain_try_leaves_nothing_behind", "a plain try does not wait"),
+            ("fairness::a_plain_try_leaves_nothing_behind", ""),
+        ],
+    ),
+    (
+        Flaw::PlainTryPasses,
+        &[
+            ("fairness::a_plain_try_never_passes_a_waiter", "is held, yet"),
+            ("capabilities::a_declared_queue_keeps_its_waiters", "is held, yet"),
+            ("fairness::strict_order_holds_across_clients", "H5"),
+        ],
+    ),
+    (
+        Flaw::QuittersStay,
+        &[
+            ("unlock::it_takes_the_claim_out_of_the_queue", "H5"),
+            ("cancellation::time_limits_on_waiters_leave_nothing", "in vain"),
+            ("timeouts::giving_up_leaves_nothing_behind", "in vain"),
+        ],
+    ),
+    (
+        Flaw::LastInFirstOut,
+        &[
+            ("fairness::waiters_are_served_in_order", "is held, yet"),
+            ("fairness::strict_order_holds_across_clients", "was served first"),
+        ],
+    ),
+    (
+        Flaw::NoPush,
+        &[("capabilities::a_declared_push_reaches_another_connection", "a release wakes a waiter")],
+    ),
+    (
+        Flaw::PushIgnoresTheCursor,
+        &[("hints::a_release_between_answer_and_watch_is_not_missed", "the cursor makes up for")],
+    ),
+    (
+        Flaw::ShowsTheExpired,
+        &[
+            ("expiry::an_expired_holder_is_not_shown", "vanish"),
+            ("admin::only_held_and_awaited_locks_are_listed", "left"),
+        ],
+    ),
+    (Flaw::BatchOutOfOrder, &[("renewal::many_are_answered_in_order", "stands in the place of another")]),
+    (Flaw::TakesAnyTtl, &[("limits::absurd_ttls_leave_nothing_in_the_store", "an absurd ttl is refused")]),
+];
+
+/// Runs the named cases on a mutant, and asserts that each fails and says why.
+fn is_rejected(flaw: Flaw, reasons: &[(&str, &str)]) -> Result<(), Failed> {
+    for (id, reason) in reasons {
+        let report = run(
+            Mutant(Arc::new(Toy::new(flaw))),
+            &RunOptions::default().filter(*id).threads(1).seed(1),
+            |_| (),
+        );
+        let Some(outcome) = report.outcomes.iter().find(|outcome| outcome.id == *id) else {
+            return Err(format!("there is no case `{id}`").into());
+        };
+        match &outcome.verdict {
+            Verdict::Failed(text) if text.contains(reason) => {}
+            Verdict::Failed(text) => {
+                return Err(format!("`{id}` fails for another reason than `{reason}`:\n{text}").into());
+            }
+            other => return Err(format!("`{id}` does not reject {flaw:?}: {other:?}").into()),
+        }
+    }
+    Ok(())
+}
+
+/// Runs the whole suite on the sound store.
+fn the_sound_store_passes() -> Result<(), Failed> {
+    let report = run(Mutant(Arc::new(Toy::new(Flaw::None))), &RunOptions::default(), |_| ());
+    if report.is_success() && report.passed() >= 70 {
+        Ok(())
+    } else {
+        Err(report.render(Default::default()).into())
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(8);
+    let mut trials = vec![Trial::test("the_sound_store_passes", the_sound_store_passes)];
+    for (flaw, reasons) in MUTANTS {
+        trials.push(Trial::test(format!("{flaw:?}_is_rejected"), move || is_rejected(*flaw, reasons)));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
