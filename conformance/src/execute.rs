@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -10,9 +11,12 @@ use futures_util::FutureExt;
 
 use crate::case::{Case, Profile};
 use crate::context::Context;
+use crate::history;
 use crate::report::{Outcome, Verdict};
 use crate::subject::Subject;
 
+/// Names a folder for the histories of cases that fail.
+const HISTORY: &str = "CONFORMANCE_HISTORY";
 /// How long a case's clean-up may take beyond its limit.
 const CLEAN_UP: Duration = if cfg!(test) { Duration::from_secs(2) } else { Duration::from_secs(15) };
 
@@ -74,7 +78,17 @@ async fn in_runtime(case: &Case, subject: Arc<dyn Subject>, seed: u64) -> Verdic
         Ok(violations) => faults.extend(violations.iter().take(5).map(ToString::to_string)),
         Err(_) => faults.push("its clean-up did not end".to_owned()),
     }
-    if faults.is_empty() { Verdict::Passed } else { Verdict::Failed(faults.join("\n")) }
+    if faults.is_empty() {
+        return Verdict::Passed;
+    }
+    if let Some(folder) = std::env::var_os(HISTORY) {
+        let name = format!("{}.jsonl", case.id.replace("::", "."));
+        match history::save(&context.events(), &Path::new(&folder).join(name)) {
+            Ok(path) => faults.push(format!("its history is in {path}")),
+            Err(error) => faults.push(format!("its history could not be written: {error}")),
+        }
+    }
+    Verdict::Failed(faults.join("\n"))
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> String {

@@ -19,6 +19,10 @@ pub(crate) struct Register {
     log: Arc<Recorder>,
 }
 
+/// Longer than any content, so that each write covers the one before in one step: a process killed
+/// between two steps would leave half of it.
+const LENGTH: usize = 128;
+
 #[derive(Default, Serialize, Deserialize)]
 struct Content {
     seq: u64,
@@ -45,10 +49,9 @@ impl Register {
         let accepted = !self.fenced || token.get() >= content.token;
         if accepted {
             content = Content { seq: content.seq + 1, token: token.get().max(content.token), value };
-            file.set_len(0).expect("the register can be written");
             file.seek(SeekFrom::Start(0)).expect("the register can be written");
-            file.write_all(&serde_json::to_vec(&content).expect("plain data"))
-                .expect("the register can be written");
+            let text = serde_json::to_string(&content).expect("plain data");
+            file.write_all(format!("{text:LENGTH$}").as_bytes()).expect("the register can be written");
         }
         let resource = self.path.display().to_string();
         let (fenced, seq, token) = (self.fenced, content.seq, token.get());

@@ -108,7 +108,7 @@ impl Figures {
             handoff_p99_us: hand_off(0.99),
             commands_per_op: None,
             fairness: rounded(jain(&tally.pairs)),
-            least_share: rounded(least_share(&tally.pairs)),
+            least_share: least_share(&tally.pairs),
             fifo_inversions: None,
             cpu_us_per_op: 0.0,
             rss_kib: None,
@@ -178,7 +178,8 @@ fn jain(shares: &[u64]) -> f64 {
 
 fn least_share(shares: &[u64]) -> f64 {
     let sum: u64 = shares.iter().sum();
-    per(shares.iter().min().copied().unwrap_or(0) as f64, sum as f64)
+    // Of many contenders a small number, so it gets more digits.
+    (per(shares.iter().min().copied().unwrap_or(0) as f64, sum as f64) * 1e6).round() / 1e6
 }
 
 fn per(amount: f64, of: f64) -> f64 {

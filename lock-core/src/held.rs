@@ -102,6 +102,11 @@ impl Held {
         Lease { valid_until: self.valid_until(), ..self.lease.clone() }
     }
 
+    /// When the client had the grant in hand.
+    pub(crate) const fn granted_at(&self) -> Instant {
+        self.granted_at
+    }
+
     pub(crate) fn valid_until(&self) -> Instant {
         Instant::from_nanos(self.valid_until.load(Ordering::Acquire))
     }

@@ -34,6 +34,7 @@ use distlock_core::{BackendInfo, Exclusion, Fairness};
 pub(crate) use event::nanos;
 pub use event::{Event, What};
 pub use recorder::Recorder;
+pub(crate) use recorder::save;
 pub use resource::lost_updates;
 
 /// What the store promises, as far as the checks depend on it.

@@ -103,6 +103,19 @@ impl Recorder {
     }
 }
 
+/// Writes events into a file of JSON lines, and says where that is.
+pub(crate) fn save(events: &[Event], path: &Path) -> std::io::Result<String> {
+    let mut events = events.to_vec();
+    sort(&mut events);
+    let mut text = Vec::new();
+    for event in &events {
+        serde_json::to_writer(&mut text, event)?;
+        text.push(b'\n');
+    }
+    std::fs::write(path, text)?;
+    Ok(path.display().to_string())
+}
+
 /// Puts events into the order of their instants; those of one instant keep their order.
 pub(crate) fn sort(events: &mut [Event]) {
     events.sort_by_key(|event| event.at);

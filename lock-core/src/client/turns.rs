@@ -1,6 +1,7 @@
 //! The line in which contenders of one client stand for one key, so that only its head asks the store.
 
 use std::collections::btree_map::OccupiedEntry;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -83,12 +84,13 @@ impl Turns {
 
     /// Takes the turn if nobody has it.
     pub(crate) fn try_take(self: &Arc<Self>, key: &LockKey) -> Option<Turn> {
-        let mut lines = self.lines();
-        if lines.by_key.contains_key(key) {
-            return None;
+        match self.lines().by_key.entry(key.clone()) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(free) => {
+                free.insert(Line::default());
+                Some(self.turn(key))
+            }
         }
-        lines.by_key.insert(key.clone(), Line::default());
-        Some(self.turn(key))
     }
 
     /// Takes the turn, or a place in line for it.
@@ -96,9 +98,12 @@ impl Turns {
         let key = &request.claim.key;
         let mut lines = self.lines();
         let Lines { by_key, waiters, next_ticket } = &mut *lines;
-        let Some(line) = by_key.get_mut(key) else {
-            by_key.insert(key.clone(), Line::default());
-            return Ok(Queued::Now(self.turn(key)));
+        let mut line = match by_key.entry(key.clone()) {
+            Entry::Occupied(line) => line,
+            Entry::Vacant(free) => {
+                free.insert(Line::default());
+                return Ok(Queued::Now(self.turn(key)));
+            }
         };
         if *waiters >= self.most_waiters {
             return Err(Error::new(
@@ -111,7 +116,7 @@ impl Turns {
         *waiters += 1;
         *next_ticket += 1;
         let (call, called) = oneshot::channel();
-        line.waiting.insert(*next_ticket, Waiter { request: request.clone(), call });
+        line.get_mut().waiting.insert(*next_ticket, Waiter { request: request.clone(), call });
         Ok(Queued::Later(Place { turns: Arc::clone(self), key: key.clone(), ticket: *next_ticket, called }))
     }
 
@@ -231,18 +236,18 @@ impl Drop for Turn {
         let Some(key) = self.key.take() else { return };
         let mut lines = self.turns.lines();
         let Lines { by_key, waiters, .. } = &mut *lines;
-        let Some(line) = by_key.get_mut(&key) else { return };
-        line.granted = false;
-        while let Some((_, waiter)) = line.waiting.pop_first() {
+        let Entry::Occupied(mut line) = by_key.entry(key) else { return };
+        line.get_mut().granted = false;
+        while let Some((_, waiter)) = line.get_mut().waiting.pop_first() {
             *waiters -= 1;
-            match waiter.call.send(Called::Contend(self.turns.turn(&key))) {
+            match waiter.call.send(Called::Contend(self.turns.turn(line.key()))) {
                 Ok(()) => return,
                 // Its caller gave up at this very moment.
                 Err(Called::Contend(turn)) => turn.forget(),
                 Err(Called::Granted(_)) => {}
             }
         }
-        by_key.remove(&key);
+        line.remove();
     }
 }
 

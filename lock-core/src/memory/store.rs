@@ -250,6 +250,9 @@ impl Record {
     }
 
     fn leave(&mut self, owner: OwnerId) -> bool {
+        if self.place_of.is_empty() {
+            return false;
+        }
         let place = self.place_of.remove(&owner);
         place.is_some_and(|place| self.queue.remove(&place).is_some())
     }

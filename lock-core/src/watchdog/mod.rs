@@ -59,8 +59,10 @@ impl Watchdog {
             self.background.wake_all();
         }
         let mut schedule = self.schedule();
-        let due = schedule.insert(held, self.clock.now());
-        self.background.wake_before(due.min(self.clock.now().plus(schedule.check_every())));
+        // Just read; another reading would be a good part of what a lock in memory costs.
+        let now = held.granted_at();
+        let due = schedule.insert(held, now);
+        self.background.wake_before(due.min(now.plus(schedule.check_every())));
     }
 
     /// Stops for good: no renewal of this lock starts after this returns.

@@ -1,6 +1,6 @@
 //! When which lock is due for renewal, warning or loss: pure bookkeeping, without I/O or timers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const GATHER: u32 = 10;
 /// All locks under watch, in the order in which something is due.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    entries: HashMap<u64, Entry>,
+    entries: BTreeMap<u64, Entry>,
     due: BTreeMap<(Instant, u64), ()>,
     last_slot: u64,
     check_every: Option<Duration>,
@@ -80,7 +80,7 @@ impl Schedule {
     /// Takes all locks from under watch.
     pub(crate) fn clear(&mut self) -> Vec<Arc<Held>> {
         self.due.clear();
-        self.entries.drain().map(|(_, entry)| entry.held).collect()
+        std::mem::take(&mut self.entries).into_values().map(|entry| entry.held).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

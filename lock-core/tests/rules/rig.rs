@@ -47,11 +47,15 @@ pub(crate) async fn settle() {
     }
 }
 
-/// Waits in virtual time until `done`, at most an hour.
+/// Waits until `done`: at most an hour of virtual time, and a minute of real time.
 pub(crate) async fn until(what: &str, done: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
     for _ in 0..360_000 {
         if done() {
             return;
+        }
+        if start.elapsed() > secs(60) {
+            break;
         }
         tokio::time::sleep(ms(10)).await;
     }
