@@ -52,7 +52,7 @@ pub(crate) fn inversions(key: &str, events: &[&Event]) -> Vec<Violation> {
 fn stays<'a>(events: &[&'a Event]) -> Vec<Stay<'a>> {
     let mut asks: BTreeMap<u64, (u64, bool, u64)> = BTreeMap::new();
     let mut waiting: BTreeMap<&str, Stay<'a>> = BTreeMap::new();
-    let mut over = Vec::new();
+    let mut over: Vec<Stay<'a>> = Vec::new();
     for event in events {
         match event.what {
             What::Ask { op, queue, handed, ttl } => {
@@ -72,6 +72,10 @@ fn stays<'a>(events: &[&'a Event]) -> Vec<Stay<'a>> {
                 stay.refresh(event.at, asked);
             }
             What::Granted { op, token, .. } => {
+                if over.iter().any(|stay| stay.owner == event.owner && stay.token == Some(token)) {
+                    // A repeat of an attempt that was served before.
+                    continue;
+                }
                 if let Some(mut stay) = waiting.remove(event.owner.as_str()) {
                     stay.refresh(event.at, event.at);
                     stay.token = Some(token);
@@ -134,6 +138,17 @@ mod tests {
             .grant("b", 31, 32, 2, 70)
             .grant("a", 33, 34, 3, 80);
         assert_eq!(run(&failing), 0);
+    }
+
+    #[test]
+    fn a_repeat_of_the_holder_s_attempt_passes_nobody() {
+        let repeat = Script::new()
+            .ask_in_queue("h", 1, 2, 1)
+            .busy("a", 3, 4, true)
+            .ask_in_queue("h", 10, 11, 1)
+            .unlock("h", 12, 13)
+            .grant("a", 14, 15, 2, 70);
+        assert_eq!(run(&repeat), 0);
     }
 
     #[test]
