@@ -12,11 +12,21 @@ struct Stay<'a> {
     asked: u64,
     /// When the store first answered that the claim is in the queue.
     queued: u64,
-    last_asked: u64,
+    /// When the last attempt left that the store answered. One that failed may not have refreshed
+    /// the place.
+    refreshed: u64,
     ttl: u64,
     /// Its place may have lapsed, because it was not refreshed in time.
     lapsed: bool,
     token: Option<u64>,
+}
+
+impl Stay<'_> {
+    /// The store answered at `answered` an attempt that left at `asked`.
+    fn refresh(&mut self, answered: u64, asked: u64) {
+        self.lapsed |= answered - self.refreshed > self.ttl / 2;
+        self.refreshed = asked;
+    }
 }
 
 /// Pairs of waiters of which the later one was served first. Only stays whose enqueueing the store
@@ -42,30 +52,32 @@ pub(crate) fn inversions(key: &str, events: &[&Event]) -> Vec<Violation> {
 fn stays<'a>(events: &[&'a Event]) -> Vec<Stay<'a>> {
     let mut asks: BTreeMap<u64, (u64, bool, u64)> = BTreeMap::new();
     let mut waiting: BTreeMap<&str, Stay<'a>> = BTreeMap::new();
-    let mut over = Vec::new();
+    let mut over: Vec<Stay<'a>> = Vec::new();
     for event in events {
         match event.what {
             What::Ask { op, queue, handed, ttl } => {
                 asks.insert(op, (event.at, queue && !handed, ttl));
-                if let Some(stay) = waiting.get_mut(event.owner.as_str()) {
-                    stay.lapsed |= event.at - stay.last_asked > stay.ttl / 2;
-                    stay.last_asked = event.at;
-                }
             }
             What::Busy { op } => {
                 let Some(&(asked, true, ttl)) = asks.get(&op) else { continue };
-                waiting.entry(&event.owner).or_insert(Stay {
+                let stay = waiting.entry(&event.owner).or_insert(Stay {
                     owner: &event.owner,
                     asked,
                     queued: event.at,
-                    last_asked: asked,
+                    refreshed: asked,
                     ttl,
                     lapsed: false,
                     token: None,
                 });
+                stay.refresh(event.at, asked);
             }
             What::Granted { op, token, .. } => {
+                if over.iter().any(|stay| stay.owner == event.owner && stay.token == Some(token)) {
+                    // A repeat of an attempt that was served before.
+                    continue;
+                }
                 if let Some(mut stay) = waiting.remove(event.owner.as_str()) {
+                    stay.refresh(event.at, event.at);
                     stay.token = Some(token);
                     over.push(stay);
                 } else if let Some(&(asked, true, ttl)) = asks.get(&op) {
@@ -74,7 +86,7 @@ fn stays<'a>(events: &[&'a Event]) -> Vec<Stay<'a>> {
                         owner: &event.owner,
                         asked,
                         queued: u64::MAX,
-                        last_asked: asked,
+                        refreshed: asked,
                         ttl,
                         lapsed: false,
                         token: Some(token),
@@ -116,6 +128,27 @@ mod tests {
             run(&queued().grant("b", 13, 14, 2, 70).unlock("b", 20, 21).grant("a", 90, 91, 3, 140)),
             0
         );
+    }
+
+    #[test]
+    fn an_attempt_without_an_answer_refreshes_nothing() {
+        let failing = queued()
+            .at(20, "a", What::Ask { op: 90, queue: true, handed: false, ttl: super::super::script::TTL })
+            .at(21, "a", What::AskFailed { op: 90, unknown: true })
+            .grant("b", 31, 32, 2, 70)
+            .grant("a", 33, 34, 3, 80);
+        assert_eq!(run(&failing), 0);
+    }
+
+    #[test]
+    fn a_repeat_of_the_holder_s_attempt_passes_nobody() {
+        let repeat = Script::new()
+            .ask_in_queue("h", 1, 2, 1)
+            .busy("a", 3, 4, true)
+            .ask_in_queue("h", 10, 11, 1)
+            .unlock("h", 12, 13)
+            .grant("a", 14, 15, 2, 70);
+        assert_eq!(run(&repeat), 0);
     }
 
     #[test]

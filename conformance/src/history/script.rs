@@ -34,6 +34,16 @@ impl Script {
         )
     }
 
+    /// A queueing attempt that is served at once.
+    pub(super) fn ask_in_queue(mut self, owner: &str, asked: u64, got: u64, token: u64) -> Self {
+        let op = self.next();
+        self.at(asked, owner, What::Ask { op, queue: true, handed: false, ttl: TTL }).at(
+            got,
+            owner,
+            What::Granted { op, token, ttl: TTL, valid_until: got + TTL },
+        )
+    }
+
     pub(super) fn busy(mut self, owner: &str, asked: u64, got: u64, queue: bool) -> Self {
         let op = self.next();
         self.at(asked, owner, What::Ask { op, queue, handed: false, ttl: TTL }).at(
