@@ -94,16 +94,14 @@ impl SqliteBackend {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Release> {
-        let released = release::unlock(&self.store, claim).await?;
-        match released.release {
-            Release::Released => {
-                self.waiting.released(&claim.key, released.next);
-                self.pruner.after_release();
-            }
-            // It may have been first in the queue.
-            Release::NotHeld(_) => self.waiting.changed(),
+        let release = release::unlock(&self.store, claim).await?;
+        // Whoever waits here is woken now; a claim that did not hold the lock may have been the
+        // first in the queue.
+        self.waiting.changed();
+        if release == Release::Released {
+            self.pruner.after_release();
         }
-        Ok(released.release)
+        Ok(release)
     }
 
     async fn pass_on(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {

@@ -81,7 +81,6 @@ impl Connection {
 
     /// Waits for this caller's turn.
     pub(super) async fn turn(&self) -> Result<Turn<'_>> {
-        let deadline = Deadline::after(&Clock::system(), self.patience);
         let mut slot = self.lock().await?;
         match *slot {
             Slot::Open(_) => {}
@@ -90,7 +89,7 @@ impl Connection {
             }
             Slot::Broken => *slot = Slot::Open(self.file.connect(self.use_for).await?),
         }
-        Ok(Turn { connection: self, slot, deadline })
+        Ok(Turn { connection: self, slot })
     }
 
     /// Closes the connection; later turns fail with `Shutdown`.
@@ -121,8 +120,6 @@ impl Connection {
 pub(super) struct Turn<'a> {
     connection: &'a Connection,
     slot: MutexGuard<'a, Slot>,
-    /// When the next statement gives up.
-    deadline: Deadline,
 }
 
 impl Turn<'_> {
@@ -130,16 +127,17 @@ impl Turn<'_> {
     pub(super) async fn run(&mut self, statement: impl Fn(Moment) -> Statement + Send) -> Result<Answer> {
         let path = self.connection.file.path();
         let mut pauses = Backoff::new(Duration::from_millis(1), Duration::from_millis(16));
+        let mut deadline = None;
         loop {
             // Not before: a time read while waiting for the turn would be stale for no reason.
             let sent = self.connection.machine.moment();
             match self.send(statement(sent)).await {
-                Ok((rows, changed)) => {
-                    self.deadline = Deadline::after(&Clock::system(), self.connection.patience);
-                    return Ok(Answer { sent, rows, changed });
-                }
+                Ok((rows, changed)) => return Ok(Answer { sent, rows, changed }),
                 Err(error) if is_contention(&error) => {
-                    if self.deadline.is_past(&Clock::system()) {
+                    let clock = Clock::system();
+                    let deadline: &mut Deadline =
+                        deadline.get_or_insert_with(|| Deadline::after(&clock, self.connection.patience));
+                    if deadline.is_past(&clock) {
                         return Err(Error::new(ErrorKind::Unavailable, locked(path))
                             .with_effect(Effect::None)
                             .caused_by(error));

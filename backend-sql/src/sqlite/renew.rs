@@ -47,6 +47,7 @@ const RENEWED: &str = "SELECT l.key, l.owner, l.token FROM json_each(?4) j
 
 /// Prolongs one lease.
 pub(super) async fn renew(store: &Store, lease: &Lease, ttl: Duration) -> Result<Renewal> {
+    store.file.check_in_place()?;
     let claim = &lease.claim;
     loop {
         let answer = store
@@ -82,6 +83,7 @@ pub(super) async fn renew_many(store: &Store, leases: &[Lease], ttl: Duration) -
 }
 
 async fn renew_batch(store: &Store, batch: &[Lease], ttl: Duration) -> Result<Vec<Result<Renewal>>> {
+    store.file.check_in_place()?;
     let list = json_list(batch);
     let answer = store
         .write(|moment| {

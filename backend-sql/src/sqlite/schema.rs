@@ -1,4 +1,4 @@
-//! The tables. `ADR-holders` in this crate's folder says why they look like this.
+//! The tables. ADR 0007 says why they look like this.
 
 /// Marks a database as one of ours ("dlck"), in the file's header.
 pub(super) const APPLICATION_ID: i64 = 0x646c_636b;

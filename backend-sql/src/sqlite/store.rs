@@ -24,7 +24,6 @@ impl Store {
     /// Runs one statement that may write and is a transaction by itself. May be dropped at any
     /// point: see [`Connection`].
     pub(super) async fn write(&self, statement: impl Fn(Moment) -> Statement + Send) -> Result<Answer> {
-        self.file.check_in_place()?;
         self.writer.run(statement).await
     }
 

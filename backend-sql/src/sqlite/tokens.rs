@@ -39,6 +39,9 @@ pub(super) struct TokenReserve {
     store: Arc<Store>,
     /// The highest token known to be usable.
     ceiling: AtomicI64,
+    /// The lowest token that may do for every key, as far as this program has seen: above the floor
+    /// and its own grants. Usually the wall clock is ahead of it.
+    least: AtomicI64,
     /// One reservation at a time.
     reserving: Mutex<()>,
     ahead: Running,
@@ -47,24 +50,40 @@ pub(super) struct TokenReserve {
 impl TokenReserve {
     /// The supply of a store that was just opened, filled for the first grant.
     pub(super) async fn open(store: Arc<Store>) -> Result<Arc<Self>> {
-        let ceiling = AtomicI64::new(0);
-        let tokens = Arc::new(Self { store, ceiling, reserving: Mutex::new(()), ahead: Running::default() });
+        let tokens = Arc::new(Self {
+            store,
+            ceiling: AtomicI64::new(0),
+            least: AtomicI64::new(1),
+            reserving: Mutex::new(()),
+            ahead: Running::default(),
+        });
         tokens.top_up(0).await?;
         Ok(tokens)
     }
 
-    /// Makes `wanted` and the tokens after it usable.
-    pub(super) async fn reserve(&self, wanted: i64) -> Result<()> {
-        let _one = self.reserving.lock().await;
-        if self.ceiling.load(Ordering::Acquire) >= wanted {
-            return Ok(());
-        }
-        self.reserve_block(wanted).await
+    /// The token to try at least. One that is too low is refused by the statement that grants.
+    pub(super) fn least(&self) -> i64 {
+        self.least.load(Ordering::Acquire)
     }
 
-    /// Reserves in the background if the supply behind `token` runs low.
-    pub(super) fn reserve_ahead(self: &Arc<Self>, token: FencingToken) {
+    /// Takes in that a grant needs token `wanted`, of which the usable ones went up to `ceiling`.
+    pub(super) async fn need(&self, wanted: i64, ceiling: i64) -> Result<()> {
+        self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
+        if wanted > ceiling {
+            let _one = self.reserving.lock().await;
+            if self.ceiling.load(Ordering::Acquire) < wanted {
+                self.reserve_block(wanted).await?;
+            }
+        }
+        self.least.fetch_max(wanted, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Takes in that `token` was granted, and reserves in the background if the supply behind it
+    /// runs low.
+    pub(super) fn granted(self: &Arc<Self>, token: FencingToken) {
         let token = token.get_i64();
+        self.least.fetch_max(token.saturating_add(1), Ordering::AcqRel);
         if !self.is_low(token) || !self.ahead.begin() {
             return;
         }
@@ -106,7 +125,9 @@ impl TokenReserve {
         let (floor, ceiling) = (column::<i64>(row, 0)?, column::<i64>(row, 1)?);
         // Another program may have been faster.
         self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
-        let next = token.max(floor).saturating_add(1).max(answer.sent.wall_micros);
+        let least = token.max(floor).saturating_add(1);
+        self.least.fetch_max(least, Ordering::AcqRel);
+        let next = least.max(answer.sent.wall_micros);
         if self.is_low(next) { self.reserve_block(next).await } else { Ok(()) }
     }
 

@@ -163,7 +163,7 @@ async fn the_end_of_a_lease_wakes_without_any_commit() {
 async fn nobody_polls_while_nobody_waits_and_few_statements_go_while_nothing_happens() {
     let place = Place::new();
     let (one, other) = (place.open().await, place.open().await);
-    take(&one, "a", 30 * SECOND).await;
+    let lease = take(&one, "a", 30 * SECOND).await;
     let waiter = queued("a", 30 * SECOND);
     let seen = busy(other.try_lock(&waiter).await);
     let before = other.commands_sent().unwrap();
@@ -171,7 +171,24 @@ async fn nobody_polls_while_nobody_waits_and_few_statements_go_while_nothing_hap
     let sent = other.commands_sent().unwrap() - before;
     assert!((20..=130).contains(&sent), "{sent} statements in a second of waiting");
 
-    // The watch was dropped: its place is gone and the poller ends.
+    // After a second of silence the log file's time mostly says it all, and a release is seen all the same.
+    let watch = async {
+        other.watch_release(&waiter.claim, &seen).await.unwrap();
+        now()
+    };
+    let release = async {
+        tokio::time::sleep(1200 * MS).await;
+        let before = other.commands_sent().unwrap();
+        tokio::time::sleep(SECOND).await;
+        let sent = other.commands_sent().unwrap() - before;
+        assert!(sent <= 10, "{sent} statements in a second of silence");
+        one.unlock(&lease.claim).await.unwrap();
+        now()
+    };
+    let (woken, released) = tokio::join!(watch, release);
+    assert!(woken.since(released) < 200 * MS, "{:?}", woken.since(released));
+
+    // The watch is over: its place is gone and the poller ends.
     eventually(SECOND, "silence", || async {
         let before = other.commands_sent().unwrap();
         tokio::time::sleep(50 * MS).await;

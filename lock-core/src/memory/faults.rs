@@ -27,6 +27,7 @@ enum Fault {
     DropReply,
     Fail(ErrorKind),
     Delay(Duration),
+    DelayReply(Duration),
     Duplicate,
     Hang,
 }
@@ -36,6 +37,7 @@ enum Fault {
 pub(super) struct Plan {
     pub(super) twice: bool,
     drop_reply: bool,
+    late: Duration,
 }
 
 impl Faults {
@@ -52,6 +54,11 @@ impl Faults {
     /// The next `operation` is carried out `by` later.
     pub fn delay(&self, operation: Operation, by: Duration) {
         self.script(operation, Fault::Delay(by));
+    }
+
+    /// The next `operation` is carried out at once, but answered `by` later.
+    pub fn delay_reply(&self, operation: Operation, by: Duration) {
+        self.script(operation, Fault::DelayReply(by));
     }
 
     /// The next `operation` is carried out twice.
@@ -96,6 +103,7 @@ impl Faults {
                 return Err(Error::new(kind, "a scripted fault").with_effect(Effect::None));
             }
             Some(Fault::Delay(by)) => tokio::time::sleep(by).await,
+            Some(Fault::DelayReply(by)) => plan.late = by,
             Some(Fault::Duplicate) => plan.twice = true,
             Some(Fault::Hang) => std::future::pending().await,
         }
@@ -124,8 +132,11 @@ impl Faults {
 }
 
 impl Plan {
-    /// The result, unless the script loses it.
-    pub(super) fn reply<T>(&self, result: T) -> Result<T> {
+    /// The result, when the script lets it through, unless that loses it.
+    pub(super) async fn reply<T>(&self, result: T) -> Result<T> {
+        if !self.late.is_zero() {
+            tokio::time::sleep(self.late).await;
+        }
         if self.drop_reply {
             return Err(Error::new(ErrorKind::Unavailable, "a scripted fault lost the reply")
                 .with_effect(Effect::Unknown));

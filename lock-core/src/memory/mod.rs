@@ -114,7 +114,7 @@ impl MemoryBackend {
         if plan.twice {
             self.renew_now(lease, ttl, sent);
         }
-        plan.reply(self.renew_now(lease, ttl, sent))
+        plan.reply(self.renew_now(lease, ttl, sent)).await
     }
 
     fn try_lock_now(&self, request: &LockRequest, ttl: Duration, sent: Instant) -> TryLock {
@@ -156,7 +156,7 @@ impl LockBackend for MemoryBackend {
         if plan.twice {
             self.try_lock_now(request, ttl, sent);
         }
-        plan.reply(self.try_lock_now(request, ttl, sent))
+        plan.reply(self.try_lock_now(request, ttl, sent)).await
     }
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
@@ -169,7 +169,7 @@ impl LockBackend for MemoryBackend {
         if plan.twice {
             self.unlock_now(claim);
         }
-        plan.reply(self.unlock_now(claim))
+        plan.reply(self.unlock_now(claim)).await
     }
 
     async fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Vec<Result<Renewal>> {
@@ -200,19 +200,18 @@ impl LockBackend for MemoryBackend {
         let sent = self.clock.now();
         let plan = self.command(Operation::HandOver).await?;
         let now = self.clock.now();
-        let mut store = self.store();
-        let outcome = match store.hand_over(&lease.claim, next, ttl, now) {
+        let granted = self.store().hand_over(&lease.claim, next, ttl, now);
+        let outcome = match granted {
             Ok(token) => TryLock::Acquired(Lease::granted(next, token, ttl, sent)),
             Err(busy) => TryLock::Busy(busy),
         };
-        drop(store);
-        plan.reply(outcome)
+        plan.reply(outcome).await
     }
 
     async fn probe(&self) -> Result<Health> {
         let before = self.clock.now();
         let plan = self.command(Operation::Probe).await?;
-        plan.reply(Health::new(None, self.clock.now().since(before)))
+        plan.reply(Health::new(None, self.clock.now().since(before))).await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

@@ -102,7 +102,7 @@ async fn an_answer_that_comes_after_the_end_revives_nothing() {
     let (store, _, client) = rig();
     let guard = client.lock_with("k", &nine().renew(RenewPolicy::Manual)).await.unwrap();
     tokio::time::sleep(ms(8500)).await;
-    store.faults().delay(Operation::Renew, secs(1));
+    store.faults().delay_reply(Operation::Renew, secs(1));
     assert!(guard.renew().await.unwrap_err().is_lost(), "the answer came after the lock's time");
     assert!(!guard.is_valid(), "somebody else may have held it in between");
 }

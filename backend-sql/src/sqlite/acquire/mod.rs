@@ -26,10 +26,11 @@ pub(super) async fn try_lock(
     ttl: Duration,
 ) -> Result<TryLock> {
     refuse_other_modes(request)?;
+    store.file.check_in_place()?;
     for _ in 0..ROUNDS {
-        if let Some((token, sent)) = grant::grant(store, request, ttl).await? {
-            tokens.reserve_ahead(token);
-            return Ok(TryLock::Acquired(Lease::granted(request, token, ttl, sent.now)));
+        if let Some((token, sent)) = grant::grant(store, tokens, request, ttl).await? {
+            tokens.granted(token);
+            return Ok(TryLock::Acquired(Lease::granted(request, token, ttl, sent)));
         }
         // The mark comes before the second look, so that whoever releases after it sees it.
         let queued = request.queue && queue::join(store, &request.claim).await?;
@@ -52,20 +53,18 @@ async fn second_look(
     queued: bool,
 ) -> Result<Option<TryLock>> {
     let view = look(store, &request.claim).await?;
-    if view.is_held_by(request.claim.owner, store) {
-        let restarted = grant::restart(store, request, ttl).await?;
-        return Ok(
-            restarted.map(|(token, sent)| TryLock::Acquired(Lease::granted(request, token, ttl, sent.now)))
-        );
+    if let Some(record) = &view.record
+        && view.is_held_by(request.claim.owner, store)
+    {
+        let sent = grant::restart(store, request, record.token, ttl).await?;
+        return Ok(sent.map(|sent| TryLock::Acquired(Lease::granted(request, record.token, ttl, sent))));
     }
     if let Some(busy) = busy(store, request, &view).await? {
         // A queued claim is woken when its turn comes, another one by every release.
         let seen = view.record.map_or(0, |record| record.token.get());
         return Ok(Some(TryLock::Busy(busy.cursor(Cursor(if queued { 0 } else { seen })))));
     }
-    if view.next_token > view.ceiling {
-        tokens.reserve(view.next_token).await?;
-    }
+    tokens.need(view.next_token, view.ceiling).await?;
     Ok(None)
 }
 

@@ -1,12 +1,13 @@
 //! Waking waiters: at once when the release happens here, by looking when it may happen elsewhere.
 
+mod log;
 mod poller;
 mod watchers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use distlock_core::{Busy, Claim, Error, ErrorKind, LockKey, OwnerId, Result};
+use distlock_core::{Busy, Claim, Error, ErrorKind, Result};
 use tokio::sync::Notify;
 
 use super::running::Running;
@@ -46,15 +47,7 @@ impl Waiting {
         watcher.woken().await.then_some(()).ok_or_else(closed)
     }
 
-    /// A lock was released through this backend: wakes whose turn it is, if that one waits here.
-    pub(super) fn released(&self, key: &LockKey, next: Option<OwnerId>) {
-        match next {
-            Some(owner) => self.watchers.wake_owner(key, owner),
-            None => self.watchers.wake_key(key),
-        }
-    }
-
-    /// Something happened to a lock whose consequences only a look can tell.
+    /// Something happened to a lock through this backend: whoever waits here is looked after at once.
     pub(super) fn changed(&self) {
         self.look_now.notify_one();
     }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use distlock_core::{Instant, LockKey, OwnerId, Result, jittered};
+use distlock_core::{Clock, Instant, LockKey, OwnerId, Result, jittered};
 use sqlx::sqlite::SqliteRow;
 
 use super::Waiting;
+use super::log::LogFile;
 use super::watchers::Seen;
 use crate::sqlite::record::{column, nanos};
 use crate::sqlite::renew::push_hex;
@@ -31,15 +32,18 @@ const SEE: &str = "SELECT j.key, l.token,
    SELECT min(c.seq) FROM distlock_claims c
     WHERE c.key = unhex(j.value) AND c.token IS NULL AND c.epoch = ?2 AND c.deadline > ?3)";
 
-/// Looks for as long as somebody waits. Cheap while nothing changes: one pragma, less and less often.
+/// Looks for as long as somebody waits. Cheap while nothing changes: one pragma, less and less often,
+/// and after a while mostly a look at the log file's time.
 pub(super) async fn run(waiting: &Waiting) {
     let clock = waiting.store.machine.clock();
     let mut pause = LEAST;
     let mut version = None;
     let mut due = Instant::FAR;
+    let mut log = LogFile::of(waiting.store.file.path());
     while !waiting.watchers.is_empty() {
         // Before the look at the locks, so that a commit between the two is looked at again.
-        let now_version = data_version(waiting).await;
+        let is_quiet = waiting.store.has_write_ahead_log() && log.is_quiet(Clock::system().now());
+        let now_version = if is_quiet { version } else { data_version(waiting).await };
         let changed = now_version.is_none() || now_version != version;
         if waiting.watchers.take_new() || changed || clock.now() >= due {
             let begun = clock.now();

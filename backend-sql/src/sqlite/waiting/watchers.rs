@@ -28,6 +28,14 @@ struct Entry {
     wake: oneshot::Sender<bool>,
 }
 
+impl Entry {
+    fn is_meant_by(&self, seen: Seen) -> bool {
+        let is_its_turn = seen.is_free && seen.head.is_none_or(|head| head == self.owner);
+        let is_outdated = self.cursor != 0 && self.cursor != seen.token;
+        is_its_turn || is_outdated
+    }
+}
+
 /// What a look found out about one lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -67,22 +75,18 @@ impl Watchers {
         self.state().by_key.keys().cloned().collect()
     }
 
-    pub(super) fn wake_owner(&self, key: &LockKey, owner: OwnerId) {
-        self.wake_where(key, |entry| entry.owner == owner);
-    }
-
-    pub(super) fn wake_key(&self, key: &LockKey) {
-        self.wake_where(key, |_| true);
-    }
-
     /// Wakes whoever can make use of what was seen: the first in the queue, or all if there is no
     /// queue, when the lock is free; and outside the queue who saw an earlier hold.
     pub(super) fn wake_by(&self, key: &LockKey, seen: Seen) {
-        self.wake_where(key, |entry| {
-            let is_its_turn = seen.is_free && seen.head.is_none_or(|head| head == entry.owner);
-            let is_outdated = entry.cursor != 0 && entry.cursor != seen.token;
-            is_its_turn || is_outdated
-        });
+        let mut state = self.state();
+        let Some(entries) = state.by_key.get_mut(key) else { return };
+        for entry in entries.extract_if(.., |entry| entry.is_meant_by(seen)) {
+            // Whoever stopped waiting meanwhile needs no waking.
+            let _ = entry.wake.send(true);
+        }
+        if entries.is_empty() {
+            state.by_key.remove(key);
+        }
     }
 
     /// Wakes everybody, and takes nobody any more.
@@ -91,18 +95,6 @@ impl Watchers {
         state.is_closed = true;
         for entry in state.by_key.drain().flat_map(|(_, entries)| entries) {
             let _ = entry.wake.send(false);
-        }
-    }
-
-    fn wake_where(&self, key: &LockKey, is_meant: impl Fn(&Entry) -> bool) {
-        let mut state = self.state();
-        let Some(entries) = state.by_key.get_mut(key) else { return };
-        for entry in entries.extract_if(.., |entry| is_meant(entry)) {
-            // Whoever stopped waiting meanwhile needs no waking.
-            let _ = entry.wake.send(true);
-        }
-        if entries.is_empty() {
-            state.by_key.remove(key);
         }
     }
 
@@ -161,7 +153,7 @@ mod tests {
         watchers.wake_by(&first.key, Seen { is_free: true, token: 9, head: Some(first.owner) });
         assert!(waits.woken().await);
         assert!(!watchers.is_empty());
-        watchers.wake_owner(&first.key, second.owner);
+        watchers.wake_by(&first.key, Seen { is_free: true, token: 9, head: None });
         assert!(other.woken().await);
         assert!(watchers.is_empty());
     }
