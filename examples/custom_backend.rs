@@ -9,6 +9,7 @@
 #![expect(clippy::print_stdout, reason = "the example's output")]
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,12 +21,15 @@ use distlock::{
 };
 use distlock_conformance::{RunOptions, Subject};
 use distlock_examples::lock_url;
+use tokio::sync::Notify;
 
 /// Locks on a shelf of this process.
 #[derive(Debug)]
 struct Shelf {
     info: BackendInfo,
     records: Mutex<HashMap<LockKey, Record>>,
+    /// Tells waiters to look again.
+    changed: Notify,
 }
 
 /// One lock. It stays for ever, so that its tokens go on rising; a real store must find a way to
@@ -48,8 +52,8 @@ struct Hold {
 impl Shelf {
     fn new() -> Self {
         // What is declared here is what the suite will check.
-        let info = BackendInfo::new("shelf", Guarantees::single_process(), Supports::NONE.queue());
-        Self { info, records: Mutex::default() }
+        let info = BackendInfo::new("shelf", Guarantees::single_process(), Supports::NONE.queue().push());
+        Self { info, records: Mutex::default(), changed: Notify::new() }
     }
 
     /// What makes `shelf:` a URL.
@@ -58,6 +62,15 @@ impl Shelf {
         Driver::new(&["shelf"], &[], move |_url| {
             let shelf: Arc<dyn LockBackend> = Arc::<Self>::clone(&shelf);
             async move { Ok(shelf) }
+        })
+    }
+
+    /// Whether an attempt of this claim would succeed now.
+    fn is_next(&self, claim: &Claim) -> bool {
+        let now = self.clock().now();
+        self.records().get_mut(&claim.key).is_none_or(|record| {
+            record.expire(now);
+            record.hold.is_none() && record.queue.first().is_none_or(|(first, _)| *first == claim.owner)
         })
     }
 
@@ -154,10 +167,25 @@ impl LockBackend for Shelf {
         };
         record.expire(now);
         record.leave_queue(claim.owner);
+        // Even if it did not hold the lock, it may have been the first in the queue.
+        self.changed.notify_waiters();
         match record.hold.take_if(|hold| hold.owner == claim.owner) {
             Some(_) => Ok(Release::Released),
             None if record.hold.is_some() => Ok(Release::NotHeld(LostReason::Stolen)),
             None => Ok(Release::NotHeld(LostReason::Expired)),
+        }
+    }
+
+    // Only a hint: without it waiters would try again by time alone, and all would still be right.
+    async fn watch_release(&self, claim: &Claim, _busy: &Busy) -> Result<()> {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            // Looked at while listening, so that no change falls between the two.
+            if self.is_next(claim) {
+                return Ok(());
+            }
+            changed.await;
         }
     }
 

@@ -63,9 +63,9 @@ pub(crate) struct Hold {
     pub(crate) done: u64,
 }
 
-/// Contends and exits, if this process was started for that by [`run`](crate::run) with
+/// Contends and exits, if this process was started for that by [`run`](fn@crate::run) with
 /// [`Scenario::Processes`](crate::Scenario). A program that runs benchmarks calls it first thing in
-/// `main`, outside any runtime, with the registry it uses for [`run`](crate::run):
+/// `main`, outside any runtime, with the registry it uses for [`run`](fn@crate::run):
 ///
 /// ```no_run
 /// # use std::process::ExitCode;

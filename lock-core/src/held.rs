@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::claim::Claim;
 use crate::client::Turn;
 use crate::clock::{Clock, Instant};
 use crate::error::ErrorKind;
 use crate::lease::Lease;
+use crate::metadata::Metadata;
 use crate::options::Timing;
-use crate::outcome::LostReason;
+use crate::outcome::{Busy, Holder, LostReason};
 
 /// How a held lock stands, as of now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,7 +45,7 @@ pub(crate) struct Held {
     lease: Lease,
     timing: Timing,
     clock: Clock,
-    granted_at: Instant,
+    metadata: Metadata,
     valid_until: AtomicU64,
     end: OnceLock<End>,
     changed: Notify,
@@ -64,23 +66,28 @@ impl Held {
     pub(crate) fn new(
         lease: Lease,
         timing: Timing,
+        metadata: Metadata,
         clock: Clock,
-        turn: Option<Turn>,
         doubtful: bool,
     ) -> Self {
         Self {
-            granted_at: clock.now(),
             valid_until: AtomicU64::new(lease.valid_until.as_nanos()),
             lease,
             timing,
+            metadata,
             clock,
             end: OnceLock::new(),
             changed: Notify::new(),
-            turn: Mutex::new(turn),
+            turn: Mutex::new(None),
             trouble: Mutex::new(None),
             doubtful,
             slot: AtomicU64::new(0),
         }
+    }
+
+    /// Keeps the client's turn for the key until the hold ends.
+    pub(crate) fn keep_turn(&self, turn: Turn) {
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
     }
 
     /// The lease as granted; see [`Held::lease_now`] for its present validity.
@@ -102,9 +109,16 @@ impl Held {
         Lease { valid_until: self.valid_until(), ..self.lease.clone() }
     }
 
-    /// When the client had the grant in hand.
-    pub(crate) const fn granted_at(&self) -> Instant {
-        self.granted_at
+    /// When the request that was granted left.
+    pub(crate) fn granted_at(&self) -> Instant {
+        self.proof_of(self.lease.valid_until)
+    }
+
+    /// What this hold is to others.
+    pub(crate) fn busy(&self) -> Busy {
+        let Claim { owner, .. } = self.lease.claim;
+        let holder = Holder::new(owner, self.lease.token).metadata(self.metadata.clone());
+        Busy::by(holder.expires_in(self.remaining()), self.remaining())
     }
 
     pub(crate) fn valid_until(&self) -> Instant {
@@ -137,14 +151,12 @@ impl Held {
 
     /// When half the ttl will have passed since the last proof of life.
     pub(crate) fn jeopardy_at(&self) -> Instant {
-        let ttl = self.lease.ttl;
-        let proof = self.valid_until().plus(self.lease.margin.of(ttl)).minus(ttl);
-        proof.plus(ttl / 2).min(self.valid_until())
+        self.proof_of(self.valid_until()).plus(self.lease.ttl / 2).min(self.valid_until())
     }
 
     /// When renewal stops for good because of the holder's own limit.
     pub(crate) fn renewable_until(&self) -> Instant {
-        self.timing.max_hold.map_or(Instant::FAR, |most| self.granted_at.plus(most))
+        self.timing.max_hold.map_or(Instant::FAR, |most| self.granted_at().plus(most))
     }
 
     /// Notes an acknowledged renewal. A validity that has passed stays passed: a lock that was lost
@@ -260,6 +272,11 @@ impl Held {
         while state.is_valid() {
             state = self.state_changed(state).await;
         }
+    }
+
+    /// The send from which a validity counts.
+    fn proof_of(&self, valid_until: Instant) -> Instant {
+        valid_until.plus(self.lease.margin.of(self.lease.ttl)).minus(self.lease.ttl)
     }
 
     fn expiry_reason(&self) -> LostReason {

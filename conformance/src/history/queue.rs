@@ -8,7 +8,7 @@ use super::event::{Event, What};
 /// One stay in the store's queue.
 struct Stay<'a> {
     owner: &'a str,
-    /// When the first attempt left.
+    /// When the first attempt left. It may have queued although its answer was lost.
     asked: u64,
     /// When the store first answered that the claim is in the queue.
     queued: u64,
@@ -51,18 +51,20 @@ pub(crate) fn inversions(key: &str, events: &[&Event]) -> Vec<Violation> {
 
 fn stays<'a>(events: &[&'a Event]) -> Vec<Stay<'a>> {
     let mut asks: BTreeMap<u64, (u64, bool, u64)> = BTreeMap::new();
+    let mut first_asks: BTreeMap<&str, u64> = BTreeMap::new();
     let mut waiting: BTreeMap<&str, Stay<'a>> = BTreeMap::new();
     let mut over: Vec<Stay<'a>> = Vec::new();
     for event in events {
         match event.what {
             What::Ask { op, queue, handed, ttl } => {
                 asks.insert(op, (event.at, queue && !handed, ttl));
+                first_asks.entry(&event.owner).or_insert(event.at);
             }
             What::Busy { op } => {
                 let Some(&(asked, true, ttl)) = asks.get(&op) else { continue };
                 let stay = waiting.entry(&event.owner).or_insert(Stay {
                     owner: &event.owner,
-                    asked,
+                    asked: first_asks.get(event.owner.as_str()).copied().unwrap_or(asked),
                     queued: event.at,
                     refreshed: asked,
                     ttl,
@@ -84,7 +86,7 @@ fn stays<'a>(events: &[&'a Event]) -> Vec<Stay<'a>> {
                     // Served at once: it never waited, but it must not have passed anybody.
                     over.push(Stay {
                         owner: &event.owner,
-                        asked,
+                        asked: first_asks.get(event.owner.as_str()).copied().unwrap_or(asked),
                         queued: u64::MAX,
                         refreshed: asked,
                         ttl,
@@ -94,6 +96,7 @@ fn stays<'a>(events: &[&'a Event]) -> Vec<Stay<'a>> {
                 }
             }
             What::Unlock { .. } => {
+                first_asks.remove(event.owner.as_str());
                 waiting.remove(event.owner.as_str());
             }
             _ => {}
@@ -138,6 +141,19 @@ mod tests {
             .grant("b", 31, 32, 2, 70)
             .grant("a", 33, 34, 3, 80);
         assert_eq!(run(&failing), 0);
+    }
+
+    #[test]
+    fn an_attempt_without_an_answer_may_have_queued() {
+        let early = Script::new()
+            .grant("h", 1, 2, 1, 50)
+            .at(3, "a", What::Ask { op: 90, queue: true, handed: false, ttl: super::super::script::TTL })
+            .busy("b", 5, 6, true)
+            .at(7, "a", What::AskFailed { op: 90, unknown: true })
+            .unlock("h", 8, 9)
+            .ask_in_queue("a", 10, 11, 2)
+            .grant("b", 14, 15, 3, 70);
+        assert_eq!(run(&early), 0);
     }
 
     #[test]

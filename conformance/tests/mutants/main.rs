@@ -114,7 +114,7 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
         &[
             ("fencing::tokens_rise_with_every_grant", "the token went from"),
             ("fencing::tokens_rise_with_every_grant", "H2"),
-            ("guard::tasks_of_many_clients_count_right", "H2"),
+            ("exclusion::the_lock_can_be_taken_again_and_again", "H2"),
         ],
     ),
     (

@@ -13,8 +13,9 @@ use crate::guard::LockGuard;
 use crate::held::Held;
 use crate::key::LockKey;
 use crate::lease::Lease;
+use crate::metadata::Metadata;
 use crate::options::{LockOptions, Queueing, Timing};
-use crate::outcome::{Busy, Holder, TryLock};
+use crate::outcome::{Busy, TryLock};
 use crate::releaser::Sweep;
 use crate::request::LockRequest;
 use crate::waiting::{Wait, attempt, sleep_until, wait_timeout};
@@ -23,6 +24,15 @@ use crate::waiting::{Wait, attempt, sleep_until, wait_timeout};
 pub(super) struct Job {
     pub(super) request: LockRequest,
     pub(super) timing: Timing,
+}
+
+/// A lock that was granted, not yet in a guard.
+pub(super) struct Grant {
+    pub(super) lease: Lease,
+    pub(super) timing: Timing,
+    pub(super) metadata: Metadata,
+    /// Whether some request of the attempt was never answered.
+    pub(super) doubtful: bool,
 }
 
 impl LockClient {
@@ -56,7 +66,8 @@ impl LockClient {
             Ok(TryLock::Acquired(lease)) => {
                 drop(armed.disarm());
                 let turn = self.inner.turns.try_take(key);
-                Ok(Ok(self.guard(lease, timing, turn, false)))
+                let grant = Grant { lease, timing, metadata: request.metadata, doubtful: false };
+                Ok(Ok(self.guard(grant, turn)))
             }
             Ok(TryLock::Busy(busy)) => {
                 drop(armed.disarm());
@@ -91,7 +102,9 @@ impl LockClient {
             Called::Granted(handed_over) => {
                 let Some((lease, turn)) = handed_over.accept() else { return Err(shut_down()) };
                 if lease.valid_until > self.inner.clock.now() {
-                    return Ok(self.guard(lease, job.timing, Some(turn), false));
+                    let Job { timing, request } = job;
+                    let grant = Grant { lease, timing, metadata: request.metadata, doubtful: false };
+                    return Ok(self.guard(grant, Some(turn)));
                 }
                 // It took too long to get here.
                 let Timing { ttl, op_timeout, .. } = job.timing;
@@ -117,7 +130,8 @@ impl LockClient {
         if backend.info().supports.native_wait {
             let lease = self.inner.unless_shut_down(backend.lock(&request, deadline)).await?;
             let turn = armed.disarm();
-            return Ok(self.guard(lease, timing, turn, false));
+            let grant = Grant { lease, timing, metadata: request.metadata, doubtful: false };
+            return Ok(self.guard(grant, turn));
         }
         let mut wait = Wait::new(backend, &request, deadline).op_timeout(timing.op_timeout);
         let note = |answer: Result<&Busy, &Error>| {
@@ -128,23 +142,17 @@ impl LockClient {
         let lease = self.inner.unless_shut_down(wait.run(note)).await?;
         let doubtful = wait.had_trouble();
         let turn = armed.disarm();
-        Ok(self.guard(lease, timing, turn, doubtful))
+        let grant = Grant { lease, timing, metadata: request.metadata, doubtful };
+        Ok(self.guard(grant, turn))
     }
 
-    pub(super) fn guard(
-        &self,
-        lease: Lease,
-        timing: Timing,
-        turn: Option<Turn>,
-        doubtful: bool,
-    ) -> LockGuard {
-        if let Some(turn) = &turn {
-            turn.note_granted(|| {
-                let holder = Holder::new(lease.claim.owner, lease.token);
-                Busy::by(holder.metadata(self.inner.options.metadata.clone()), lease.ttl)
-            });
+    pub(super) fn guard(&self, grant: Grant, turn: Option<Turn>) -> LockGuard {
+        let Grant { lease, timing, metadata, doubtful } = grant;
+        let held = Arc::new(Held::new(lease, timing, metadata, self.inner.clock.clone(), doubtful));
+        if let Some(turn) = turn {
+            turn.note_granted(&held);
+            held.keep_turn(turn);
         }
-        let held = Arc::new(Held::new(lease, timing, self.inner.clock.clone(), turn, doubtful));
         LockGuard::new(held, Arc::clone(&self.inner))
     }
 

@@ -14,6 +14,7 @@ pub(crate) use self::inner::ClientInner;
 pub use self::options::ClientOptions;
 pub(crate) use self::turns::Turn;
 
+use self::acquire::Grant;
 use self::turns::Queued;
 use crate::admin::LockAdmin;
 use crate::backend::LockBackend;
@@ -211,7 +212,9 @@ impl LockClient {
         match renewal.map_err(fail)? {
             Renewal::Renewed { valid_until } => {
                 let turn = self.inner.turns.try_take(&lease.claim.key);
-                Ok(self.guard(Lease { valid_until, ttl: timing.ttl, ..lease }, timing, turn, false))
+                let lease = Lease { valid_until, ttl: timing.ttl, ..lease };
+                let metadata = self.inner.options.metadata.clone();
+                Ok(self.guard(Grant { lease, timing, metadata, doubtful: false }, turn))
             }
             Renewal::Lost(reason) => {
                 Err(fail(Error::new(ErrorKind::Lost, format!("the lease is lost: {reason}"))))

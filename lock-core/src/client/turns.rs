@@ -3,12 +3,13 @@
 use std::collections::btree_map::OccupiedEntry;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::oneshot;
 
 use super::handed_over::HandedOver;
 use crate::error::{Error, ErrorKind, Result};
+use crate::held::Held;
 use crate::key::LockKey;
 use crate::outcome::Busy;
 use crate::request::LockRequest;
@@ -30,10 +31,10 @@ struct Lines {
 #[derive(Debug, Default)]
 struct Line {
     waiting: BTreeMap<u64, Waiter>,
-    /// Whether whoever has the turn holds the lock, rather than contending for it.
-    granted: bool,
-    last_busy: Option<Busy>,
-    last_trouble: Option<Error>,
+    /// Who of this client holds the lock.
+    holder: Option<Weak<Held>>,
+    /// What the store last answered to whoever has the turn.
+    news: Option<Box<Result<Busy>>>,
 }
 
 #[derive(Debug)]
@@ -50,6 +51,17 @@ pub(crate) enum Called {
     Contend(Turn),
     /// The holder before it handed the lock over.
     Granted(HandedOver),
+}
+
+impl Line {
+    /// What keeps those in line from the lock.
+    fn obstacle(&self) -> Result<Option<Busy>> {
+        match (self.holder.as_ref().and_then(Weak::upgrade), &self.news) {
+            (Some(held), _) => Ok(Some(held.busy())),
+            (None, Some(news)) => news.as_ref().clone().map(Some),
+            (None, None) => Ok(None),
+        }
+    }
 }
 
 /// The right to contend for a key on behalf of this client. Dropping it passes it on.
@@ -125,7 +137,8 @@ impl Turns {
     pub(crate) fn awaited(&self, key: &LockKey) -> Option<Busy> {
         let lines = self.lines();
         let line = lines.by_key.get(key)?;
-        (!line.granted || !line.waiting.is_empty()).then(|| line.last_busy.clone().unwrap_or_default())
+        (line.holder.is_none() || !line.waiting.is_empty())
+            .then(|| line.obstacle().ok().flatten().unwrap_or_default())
     }
 
     /// Why a place in the line did not lead to the lock: what was last seen of its holder, or the
@@ -133,7 +146,7 @@ impl Turns {
     pub(crate) fn obstacle(&self, key: &LockKey) -> Result<Option<Busy>> {
         let lines = self.lines();
         let Some(line) = lines.by_key.get(key) else { return Ok(None) };
-        line.last_trouble.clone().map_or_else(|| Ok(line.last_busy.clone()), Err)
+        line.obstacle()
     }
 
     /// Calls the waiter whose request the lock was handed over to. Gives the hand-over back if that
@@ -187,21 +200,16 @@ impl Turns {
 impl Turn {
     /// Notes what the store answered, for those behind.
     pub(crate) fn note(&self, answer: Result<&Busy, &Error>) {
-        self.turns.update(self.key.as_ref(), |line| match answer {
-            Ok(busy) => {
-                line.last_busy = Some(busy.clone());
-                line.last_trouble = None;
-            }
-            Err(error) => line.last_trouble = Some(error.clone()),
-        });
+        let news = Box::new(answer.cloned().map_err(Clone::clone));
+        self.turns.update(self.key.as_ref(), |line| line.news = Some(news));
     }
 
     /// Notes that whoever has this turn holds the lock now.
-    pub(crate) fn note_granted(&self, busy: impl FnOnce() -> Busy) {
+    pub(crate) fn note_granted(&self, held: &Arc<Held>) {
+        let holder = Some(Arc::downgrade(held));
         self.turns.update(self.key.as_ref(), |line| {
-            line.granted = true;
-            line.last_trouble = None;
-            line.last_busy = Some(busy());
+            line.holder = holder;
+            line.news = None;
         });
     }
 }
@@ -237,7 +245,7 @@ impl Drop for Turn {
         let mut lines = self.turns.lines();
         let Lines { by_key, waiters, .. } = &mut *lines;
         let Entry::Occupied(mut line) = by_key.entry(key) else { return };
-        line.get_mut().granted = false;
+        line.get_mut().holder = None;
         while let Some((_, waiter)) = line.get_mut().waiting.pop_first() {
             *waiters -= 1;
             match waiter.call.send(Called::Contend(self.turns.turn(line.key()))) {
@@ -335,16 +343,5 @@ mod tests {
         let _turn = turns.try_take(&key()).unwrap();
         let _place = place(&turns);
         assert_eq!(turns.queue(&request()).unwrap_err().kind(), ErrorKind::Overloaded);
-    }
-
-    #[test]
-    fn a_plain_try_sees_waiters_but_not_a_mere_holder() {
-        let turns = Turns::new(10);
-        let turn = turns.try_take(&key()).unwrap();
-        assert!(turns.awaited(&key()).is_some(), "the head contends");
-        turn.note_granted(Busy::unknown);
-        assert!(turns.awaited(&key()).is_none(), "held, nobody waits");
-        let _place = place(&turns);
-        assert!(turns.awaited(&key()).is_some());
     }
 }

@@ -59,7 +59,7 @@ impl Watchdog {
             self.background.wake_all();
         }
         let mut schedule = self.schedule();
-        // Just read; another reading would be a good part of what a lock in memory costs.
+        // A moment ago; another reading would be a good part of what a lock in memory costs.
         let now = held.granted_at();
         let due = schedule.insert(held, now);
         self.background.wake_before(due.min(now.plus(schedule.check_every())));
