@@ -185,8 +185,13 @@ impl LockBackend for SqliteBackend {
 
     async fn close(&self) -> Result<()> {
         self.waiting.close();
-        let (writer, reader) = (self.store.writer.close().await, self.store.reader.close().await);
-        writer.and(reader).map_err(|error| error.on_backend(NAME).in_operation(Operation::Close))
+        let store = &self.store;
+        let closed =
+            [store.checkpoints.close().await, store.reader.close().await, store.writer.close().await];
+        closed
+            .into_iter()
+            .collect::<Result<()>>()
+            .map_err(|error| error.on_backend(NAME).in_operation(Operation::Close))
     }
 }
 

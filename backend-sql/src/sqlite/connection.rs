@@ -51,20 +51,15 @@ pub(super) enum Use {
 #[derive(Debug)]
 enum Slot {
     Open(SqliteConnection),
-    /// Its thread is gone; the next turn opens a new one.
-    Broken,
+    /// Not opened yet, or its thread is gone: the next turn opens one.
+    Unopened,
     Closed,
 }
 
 impl Connection {
-    pub(super) fn new(
-        connection: SqliteConnection,
-        use_for: Use,
-        file: DatabaseFile,
-        machine: Machine,
-        patience: Duration,
-    ) -> Self {
-        let slot = Mutex::new(Slot::Open(connection));
+    /// A connection that is opened when it is used first.
+    pub(super) fn unopened(use_for: Use, file: DatabaseFile, machine: Machine, patience: Duration) -> Self {
+        let slot = Mutex::new(Slot::Unopened);
         Self { slot, file, use_for, machine, patience, sent: AtomicU64::new(0) }
     }
 
@@ -87,7 +82,7 @@ impl Connection {
             Slot::Closed => {
                 return Err(Error::new(ErrorKind::Shutdown, "the database was closed; connect again"));
             }
-            Slot::Broken => *slot = Slot::Open(self.file.connect(self.use_for).await?),
+            Slot::Unopened => *slot = Slot::Open(self.file.connect(self.use_for).await?),
         }
         Ok(Turn { connection: self, slot })
     }
@@ -146,7 +141,7 @@ impl Turn<'_> {
                 }
                 Err(error) => {
                     if is_broken_connection(&error) {
-                        *self.slot = Slot::Broken;
+                        *self.slot = Slot::Unopened;
                     }
                     return Err(classify(error, path));
                 }

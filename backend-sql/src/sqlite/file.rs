@@ -66,6 +66,11 @@ impl DatabaseFile {
             .busy_timeout(SQLITE_BUSY_TIMEOUT)
             .foreign_keys(false)
             .disable_statement_logging();
+        let options = match use_for {
+            // The log is copied elsewhere, see `Checkpoints`.
+            Use::Writing => options.pragma("wal_autocheckpoint", "0"),
+            Use::Reading => options.pragma("query_only", "ON"),
+        };
         options.connect().await.map_err(|error| self.denied().unwrap_or_else(|| classify(error, &self.path)))
     }
 

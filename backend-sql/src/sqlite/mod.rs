@@ -3,6 +3,7 @@
 mod acquire;
 mod admin;
 mod backend;
+mod checkpoints;
 mod config;
 mod connection;
 mod error;

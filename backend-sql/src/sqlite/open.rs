@@ -3,6 +3,7 @@
 use distlock_core::{Error, ErrorKind, Result};
 use sqlx::Row;
 
+use super::checkpoints::Checkpoints;
 use super::config::SqliteConfig;
 use super::connection::{Connection, Turn, Use};
 use super::error::classify;
@@ -19,15 +20,15 @@ pub(super) async fn open(config: &SqliteConfig) -> Result<Store> {
     let machine = config.machine.clone().map_or_else(Machine::this, Ok)?;
     let file = DatabaseFile::new(&config.path)?;
     file.check().await?;
-    let connection = async |use_for| {
-        let open = file.connect(use_for).await?;
-        Ok(Connection::new(open, use_for, file.clone(), machine.clone(), config.busy_timeout))
-    };
-    let writer = connection(Use::Writing).await?;
+    let connection =
+        |use_for| Connection::unopened(use_for, file.clone(), machine.clone(), config.busy_timeout);
+    let (writer, reader) = (connection(Use::Writing), connection(Use::Reading));
+    let checkpoints = Checkpoints::new(connection(Use::Writing));
     let journal_mode = prepare(&mut writer.turn().await?, &file, &machine).await?;
-    let reader = connection(Use::Reading).await?;
+    // Opens it, so that what is in its way shows now.
+    drop(reader.turn().await?);
     file.remember();
-    Ok(Store { file, machine, writer, reader, journal_mode })
+    Ok(Store { file, machine, writer, reader, checkpoints, journal_mode })
 }
 
 async fn prepare(turn: &mut Turn<'_>, file: &DatabaseFile, machine: &Machine) -> Result<String> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use distlock_core::{Error, ErrorKind, Result};
 
+use super::checkpoints::Checkpoints;
 use super::connection::{Answer, Connection, Statement};
 use super::file::DatabaseFile;
 use super::machine::{Machine, Moment};
@@ -16,6 +17,7 @@ pub(super) struct Store {
     pub(super) writer: Connection,
     /// Never writes, so that looking never waits for a commit.
     pub(super) reader: Connection,
+    pub(super) checkpoints: Arc<Checkpoints>,
     /// SQLite's answer to the wish for a write-ahead log.
     pub(super) journal_mode: String,
 }
@@ -24,7 +26,9 @@ impl Store {
     /// Runs one statement that may write and is a transaction by itself. May be dropped at any
     /// point: see [`Connection`].
     pub(super) async fn write(&self, statement: impl Fn(Moment) -> Statement + Send) -> Result<Answer> {
-        self.writer.run(statement).await
+        let answer = self.writer.run(statement).await?;
+        self.checkpoints.after_write();
+        Ok(answer)
     }
 
     /// Runs one statement that only reads.

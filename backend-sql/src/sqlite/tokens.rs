@@ -146,9 +146,8 @@ impl TokenReserve {
         let answer = self.store.write(|_| sqlx::query(MAKE_USE).bind(upto)).await?;
         let Some(row) = answer.rows.first() else { return Err(no_bounds()) };
         self.ceiling.fetch_max(column::<i64>(row, 0)?, Ordering::AcqRel);
-        // So that a copy of the main file alone knows the reserve as well. If a reader is in the
-        // way, the next block's turn will do.
-        let _ = self.store.write(|_| sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")).await;
+        // So that a copy of the main file alone soon knows the reserve as well.
+        self.store.checkpoints.start();
         Ok(())
     }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use distlock_core::{Clock, LockBackend};
 use distlock_sql::sqlite::{Machine, ManualWallClock, SqliteBackend};
-use sqlx::Row;
+use sqlx::{Connection, Row};
 
-use crate::support::{MS, Place, SECOND, eventually, take};
+use crate::support::{MS, Place, SECOND, eventually, raw, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -85,6 +85,27 @@ async fn dead_waiters_are_forgotten() {
     eventually(10 * SECOND, "the dead waiter's mark gone", || async {
         cycles(&backend, "busy", 64).await;
         place.rows("SELECT * FROM distlock_claims").await.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_log_is_copied_in_the_background_and_stays_small() {
+    let place = Place::new();
+    let backend = place.open().await;
+    let log = place.path("locks.db-wal");
+    for _ in 0..5 {
+        cycles(&backend, "busy", 1000).await;
+        let length = std::fs::metadata(&log).unwrap().len();
+        assert!(length < 32 << 20, "{length} bytes");
+    }
+    eventually(10 * SECOND, "the main file up to date", || async {
+        let copy = place.path("copy.db");
+        std::fs::copy(place.file(), &copy).unwrap();
+        let mut raw = raw(&copy).await;
+        let records = sqlx::query("SELECT * FROM distlock_locks").fetch_all(&mut raw).await;
+        raw.close().await.unwrap();
+        records.is_ok_and(|records| records.len() == 1)
     })
     .await;
 }
