@@ -6,17 +6,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use distlock_core::Result;
 
 use super::connection::Connection;
+use super::record::column;
 use super::running::Running;
 
 /// After this many writes of this program the log is copied. It grows by one to three pages of 4 KiB
-/// a write, so it stays at a few MiB.
-const EVERY: u64 = 500;
+/// a write, and is begun anew when all of it was copied, so it stays at a few MiB.
+const EVERY: u64 = 1000;
+
+/// A log of this many pages is not begun anew by itself any more, since somebody writes all the time.
+const LONG: i64 = 3000;
+
+/// Copies what is there, in nobody's way.
+const COPY: &str = "PRAGMA wal_checkpoint(PASSIVE)";
+
+/// Keeps writers out until the rest is copied, so that the next one begins the log anew.
+const BEGIN_ANEW: &str = "PRAGMA wal_checkpoint(RESTART)";
 
 /// Copies the log now and then, on a connection and thread of its own.
 ///
 /// SQLite would do it inside whatever commit comes after the thousandth page, and that operation
-/// would wait for the disk: seconds, when the disk is busy with other programs' data, in which no
-/// lease of this program could be renewed.
+/// would wait for the disk: for a second or more, when the disk is busy with other programs' data,
+/// in which no lease of this program could be renewed.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     /// Opened when it is needed first.
@@ -45,13 +55,29 @@ impl Checkpoints {
         let checkpoints = Arc::clone(self);
         #[expect(
             clippy::disallowed_methods,
-            reason = "no operation must wait for it; it ends with its one statement"
+            reason = "no operation must wait for it; it ends after a few statements"
         )]
         tokio::spawn(async move {
             let _running = checkpoints.running.until_dropped();
             // If somebody is in the way, or the disk is full, the next one will do.
-            let _ = checkpoints.connection.run(|_| sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")).await;
+            let _ = checkpoints.copy().await;
         });
+    }
+
+    async fn copy(&self) -> Result<()> {
+        if self.pages(COPY).await? > LONG {
+            // Most of what came meanwhile in nobody's way too, so that little is left for the last.
+            self.pages(COPY).await?;
+            self.pages(BEGIN_ANEW).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a checkpoint and says how long the log was.
+    async fn pages(&self, checkpoint: &'static str) -> Result<i64> {
+        let answer = self.connection.run(|_| sqlx::query(checkpoint)).await?;
+        // Whether somebody was in the way, the pages in the log, and how many of them were copied.
+        answer.rows.first().map_or(Ok(0), |row| column(row, 1))
     }
 
     pub(super) async fn close(&self) -> Result<()> {

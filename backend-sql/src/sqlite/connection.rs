@@ -46,6 +46,7 @@ pub(super) struct Connection {
 pub(super) enum Use {
     Writing,
     Reading,
+    Checkpoints,
 }
 
 #[derive(Debug)]

@@ -17,6 +17,9 @@ use super::error::classify;
 /// work, and the time bound into the statement grows stale. Longer waits are made between attempts.
 const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_millis(5);
 
+/// How long a checkpoint that wants writers out waits for its turn among them.
+const CHECKPOINT_BUSY_TIMEOUT: Duration = Duration::from_millis(200);
+
 /// The database file.
 #[derive(Clone, Debug)]
 pub(super) struct DatabaseFile {
@@ -63,12 +66,15 @@ impl DatabaseFile {
         let options = SqliteConnectOptions::new()
             .filename(&self.path)
             .create_if_missing(use_for == Use::Writing)
-            .busy_timeout(SQLITE_BUSY_TIMEOUT)
+            .busy_timeout(match use_for {
+                Use::Writing | Use::Reading => SQLITE_BUSY_TIMEOUT,
+                Use::Checkpoints => CHECKPOINT_BUSY_TIMEOUT,
+            })
             .foreign_keys(false)
             .disable_statement_logging();
         let options = match use_for {
-            // The log is copied elsewhere, see `Checkpoints`.
-            Use::Writing => options.pragma("wal_autocheckpoint", "0"),
+            // The log is copied elsewhere.
+            Use::Writing | Use::Checkpoints => options.pragma("wal_autocheckpoint", "0"),
             Use::Reading => options.pragma("query_only", "ON"),
         };
         options.connect().await.map_err(|error| self.denied().unwrap_or_else(|| classify(error, &self.path)))

@@ -23,7 +23,7 @@ pub(super) async fn open(config: &SqliteConfig) -> Result<Store> {
     let connection =
         |use_for| Connection::unopened(use_for, file.clone(), machine.clone(), config.busy_timeout);
     let (writer, reader) = (connection(Use::Writing), connection(Use::Reading));
-    let checkpoints = Checkpoints::new(connection(Use::Writing));
+    let checkpoints = Checkpoints::new(connection(Use::Checkpoints));
     let journal_mode = prepare(&mut writer.turn().await?, &file, &machine).await?;
     // Opens it, so that what is in its way shows now.
     drop(reader.turn().await?);
