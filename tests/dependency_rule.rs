@@ -1,4 +1,5 @@
 //! Who may depend on whom: see docs/architecture.md.
+#![allow(clippy::expect_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 use std::process::Command;

@@ -1,5 +1,6 @@
 //! docs/guarantees.md is written from the code: `make docs` rewrites it, and this test fails when it is stale.
 #![cfg(feature = "sqlite")]
+#![allow(clippy::expect_used, reason = "a test may panic")]
 
 use std::path::Path;
 
