@@ -1,4 +1,5 @@
 //! The conformance suite on SQLite.
+#![allow(clippy::expect_used, reason = "a test may panic")]
 
 use std::process::ExitCode;
 use std::sync::Arc;

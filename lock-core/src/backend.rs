@@ -127,6 +127,8 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     }
 }
 
+// Called on the Arc itself, each call is boxed once more than on what it points to: hot paths call
+// `(*backend).unlock(…)`.
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl<B: LockBackend + ?Sized> LockBackend for Arc<B> {

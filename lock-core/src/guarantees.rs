@@ -127,9 +127,10 @@ impl Guarantees {
                 ),
             ));
         }
-        let grain = self.ttl_grain.as_nanos().max(1);
-        let rounded = wish.as_nanos().div_ceil(grain).saturating_mul(grain);
-        let rounded = Duration::from_nanos(u64::try_from(rounded).unwrap_or(u64::MAX));
+        // No ttl is longer than `ttl_max`, whose nanoseconds fit by far.
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let grain = nanos(self.ttl_grain).max(1);
+        let rounded = Duration::from_nanos(nanos(wish).div_ceil(grain).saturating_mul(grain));
         Ok(rounded.max(self.ttl_min))
     }
 

@@ -1,8 +1,7 @@
 //! The line in which contenders of one client stand for one key, so that only its head asks the store.
 
-use std::collections::btree_map::OccupiedEntry;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::collections::btree_map::{Entry, OccupiedEntry};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::oneshot;
@@ -23,7 +22,7 @@ pub(crate) struct Turns {
 
 #[derive(Debug, Default)]
 struct Lines {
-    by_key: HashMap<LockKey, Line>,
+    by_key: BTreeMap<LockKey, Line>,
     waiters: usize,
     next_ticket: u64,
 }

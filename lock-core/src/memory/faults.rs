@@ -36,6 +36,8 @@ enum Fault {
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) twice: bool,
+    /// Whether time passed since the call.
+    pub(super) delayed: bool,
     drop_reply: bool,
     late: Duration,
 }
@@ -102,7 +104,10 @@ impl Faults {
             Some(Fault::Fail(kind)) => {
                 return Err(Error::new(kind, "a scripted fault").with_effect(Effect::None));
             }
-            Some(Fault::Delay(by)) => tokio::time::sleep(by).await,
+            Some(Fault::Delay(by)) => {
+                tokio::time::sleep(by).await;
+                plan.delayed = true;
+            }
             Some(Fault::DelayReply(by)) => plan.late = by,
             Some(Fault::Duplicate) => plan.twice = true,
             Some(Fault::Hang) => std::future::pending().await,

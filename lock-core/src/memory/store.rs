@@ -1,6 +1,6 @@
 //! The state of a memory store: pure bookkeeping under a given time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ pub(super) struct Store {
 struct Record {
     holder: Option<Hold>,
     queue: BTreeMap<u64, Waiter>,
-    place_of: HashMap<OwnerId, u64>,
+    place_of: BTreeMap<OwnerId, u64>,
     /// Wakes those who wait outside the queue.
-    bystanders: Arc<Notify>,
+    bystanders: Option<Arc<Notify>>,
     changed: u64,
 }
 
@@ -161,7 +161,7 @@ impl Store {
         if record.holder.is_none() || record.changed > busy.cursor.0 {
             return None;
         }
-        Some(Arc::clone(&record.bystanders))
+        Some(Arc::clone(record.bystanders.get_or_insert_default()))
     }
 
     pub(super) fn force_unlock(&mut self, key: &LockKey, now: Instant) -> Option<Holder> {
@@ -262,7 +262,7 @@ impl Record {
         self.changed = change;
         match self.queue.first_key_value() {
             Some((_, first)) => first.wake.notify_one(),
-            None => self.bystanders.notify_waiters(),
+            None => self.bystanders.iter().for_each(|notify| notify.notify_waiters()),
         }
     }
 
