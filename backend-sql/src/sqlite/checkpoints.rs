@@ -11,10 +11,10 @@ use super::running::Running;
 
 /// After this many writes of this program the log is copied. It grows by one to three pages of 4 KiB
 /// a write, and is begun anew when all of it was copied, so it stays at a few MiB.
-const EVERY: u64 = 1000;
+const EVERY: u64 = 500;
 
 /// A log of this many pages is not begun anew by itself any more, since somebody writes all the time.
-const LONG: i64 = 3000;
+const LONG: i64 = 1000;
 
 /// Copies what is there, in nobody's way.
 const COPY: &str = "PRAGMA wal_checkpoint(PASSIVE)";
