@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every test of every crate, and ends with one line: N passed, N failed, N skipped.
-# Environment: CARGO_FLAGS adds flags to every cargo call.
+# Environment: CONFORMANCE_REQUIRE=0 lets the suites leave out stores that are not there.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 log=$(mktemp)
@@ -26,8 +26,8 @@ command -v cc >/dev/null || command -v gcc >/dev/null || {
 export CONFORMANCE_REQUIRE=${CONFORMANCE_REQUIRE-1}
 # The core once without features: a feature must only add.
 step cargo test --no-fail-fast -p distlock-core -p distlock
-step cargo test --no-fail-fast --workspace --all-features --lib --bins --tests --examples
-step cargo test --no-fail-fast --workspace --all-features --doc
+# Without choosing targets, so that the examples are built for the tests that run them.
+step cargo test --no-fail-fast --workspace --all-features
 
 count() {
     awk -v word="$1" '/^test result:/ {

@@ -22,7 +22,7 @@ resource: that works in every row, as far as its tokens survive.
 const TAIL: &str = "
 - **exclusion**: when two holders of one key are possible although the assumptions hold.
 - **tokens survive**: what can happen to the store without a token being repeated or lowered.
-- **restart, failover**: whether a held lock is still held afterwards.
+- **restart, failover**: whether a held lock is still held afterwards; – is no promise.
 - **abilities**: beyond trying, renewing and releasing; each is probed by a case of the suite.
 ";
 

@@ -32,8 +32,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return message::usage(&error),
     };
-    logging::start();
-    match commands::execute(arguments) {
+    match logging::start().and_then(|()| commands::execute(arguments)) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             message::say(&failure.message);

@@ -4,8 +4,9 @@ use std::env;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use distlock::{LockClient, StoreUrl};
+use distlock::{LockClient, LockOptions, StoreUrl};
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
 
@@ -15,6 +16,12 @@ use crate::exit::Failure;
 /// A client for the store that the command line names, or for the user's own.
 pub(crate) async fn connect(global: &Global) -> Result<LockClient, Failure> {
     Ok(distlock::connect(&url(global)?).await?)
+}
+
+/// The ttl that a lock gets when the command line names none: the URL's, or the library's default.
+pub(crate) fn ttl(global: &Global) -> Result<Duration, Failure> {
+    let given = StoreUrl::parse(&url(global)?)?.take_duration("ttl")?;
+    Ok(given.unwrap_or(LockOptions::default().ttl))
 }
 
 /// The store's URL as it may be shown: without a password.

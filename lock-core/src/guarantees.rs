@@ -111,10 +111,7 @@ impl Guarantees {
         if wish < LEAST {
             return Err(Error::new(
                 ErrorKind::InvalidOptions,
-                format!(
-                    "a ttl of {wish:?} is too short; the least is {LEAST:?}, and this store's floor is {:?}",
-                    self.ttl_min
-                ),
+                format!("a ttl of {wish:?} is too short; the least is {LEAST:?}"),
             ));
         }
         if wish > self.ttl_max {

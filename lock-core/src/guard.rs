@@ -1,5 +1,6 @@
 //! A held lock in the hands of its holder.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,7 +29,6 @@ use crate::waiting::bounded;
 /// A guard does not stop the code it protects: watch [`LockGuard::lost`], or let
 /// [`LockGuard::run`] do it, and pass [`LockGuard::token`] to what you write to.
 #[must_use = "a guard that is dropped at once releases the lock at once"]
-#[derive(Debug)]
 pub struct LockGuard {
     // Taken by unlock, into_lease and drop.
     held: Option<Arc<Held>>,
@@ -216,6 +216,18 @@ impl LockGuard {
     }
 }
 
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.view.describe(f.debug_struct("LockGuard"))
+    }
+}
+
+impl fmt::Debug for GuardView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe(f.debug_struct("GuardView"))
+    }
+}
+
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
@@ -230,7 +242,7 @@ impl Drop for LockGuard {
 }
 
 /// A read-only view of a held lock. Cheap to clone, and usable from any task or thread.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct GuardView {
     held: Arc<Held>,
 }
@@ -299,5 +311,13 @@ impl GuardView {
     /// May be dropped at any point and called again.
     pub async fn state_changed(&self, from: LockState) -> LockState {
         self.held.state_changed(from).await
+    }
+
+    fn describe(&self, mut out: fmt::DebugStruct<'_, '_>) -> fmt::Result {
+        out.field("key", self.key())
+            .field("token", &self.token())
+            .field("state", &self.state())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
     }
 }

@@ -181,7 +181,12 @@ where
 
 /// The error for a wait that ended in vain.
 pub(crate) fn wait_timeout(request: &LockRequest, busy: Option<Busy>) -> Error {
-    let mut message = String::from("the lock is held by another owner");
+    let unknown = busy.as_ref().is_none_or(|busy| busy.free_in.is_none() && busy.holder.is_none());
+    let mut message = String::from(if unknown {
+        "the lock is held by another owner, or somebody waits for it in front of this call"
+    } else {
+        "the lock is free, but somebody waits for it in front of this call"
+    });
     if let Some(holder) = busy.as_ref().and_then(|busy| busy.holder.as_ref()) {
         message = format!("the lock is held by {}, token {}", holder.owner, holder.token);
         if !holder.metadata.is_empty() {

@@ -21,7 +21,7 @@ pub struct SqliteConfig {
     /// the current folder.
     pub path: PathBuf,
     /// How long one operation tries while another program keeps the database locked, before it
-    /// fails with `Unavailable`. 10 ms to 1 min; default 2 s.
+    /// fails with `Unavailable`. 10 ms to 1 min; default 1.8 s.
     pub busy_timeout: Duration,
     /// Longest pause between two looks for releases by other programs, while somebody waits. 1 ms
     /// to 1 s; default 20 ms. Shorter hands a lock over sooner and costs more processor time.
@@ -38,7 +38,8 @@ impl Default for SqliteConfig {
     fn default() -> Self {
         Self {
             path: PathBuf::from("locks.db"),
-            busy_timeout: Duration::from_secs(2),
+            // Less than the client's own limit, so that this error is the one that is seen.
+            busy_timeout: Duration::from_millis(1800),
             poll: Duration::from_millis(20),
             keep_idle: Duration::from_secs(24 * 60 * 60),
             machine: None,

@@ -18,18 +18,35 @@ use crate::store;
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) async fn execute(global: &Global, run: Run) -> Result<Exit, Failure> {
-    if let Some(ttl) = run.ttl {
-        grace(run.grace, ttl)?;
+    // Before the store is touched.
+    let ttl = match run.ttl {
+        Some(ttl) => ttl,
+        None => store::ttl(global)?,
+    };
+    let grace = grace(run.grace, ttl)?;
+    if run.max_hold.is_some_and(|most| most.is_zero()) {
+        return Err(Failure::usage("--max-hold 0s would never hold the lock; leave it out for no limit"));
     }
     let mut signals = Signals::listen().map_err(|error| Failure::system("can't listen to signals", error))?;
     let client = tokio::select! {
         client = store::connect(global) => client?,
         signal = asked_to_end(&mut signals) => return Ok(ended_by(signal)),
     };
-    let ttl = run.ttl.unwrap_or(client.options().defaults.ttl);
-    let grace = grace(run.grace, ttl)?;
+    if !client.info().supports.processes {
+        say(&format!(
+            "the store {} is this process's alone, so no other process respects the lock; give --url",
+            client.info().name
+        ));
+    }
     let guard = tokio::select! {
-        guard = take(&client, &run, ttl) => guard?,
+        guard = take(&client, &run, ttl) => match guard {
+            Ok(guard) => guard,
+            Err(error) => {
+                // Leaves the queue before this process ends, or its place would hold up others.
+                super::close(&client).await;
+                return Err(error.into());
+            }
+        },
         signal = asked_to_end(&mut signals) => {
             // Withdraws the attempt, so that nobody waits for it to run out.
             super::close(&client).await;

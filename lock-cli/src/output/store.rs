@@ -84,7 +84,10 @@ impl Report for Store {
             ("leases end by", promised.expiry.describe().to_owned()),
             ("ttl", self.ttls.clone()),
             ("after a restart", after(promised.survives_restart)),
-            ("after a failover", after(promised.survives_failover)),
+            (
+                "after a failover",
+                if promised.survives_failover { "still held" } else { "no promise" }.to_owned(),
+            ),
             ("can", abilities.join(", ")),
         ]);
         for warning in &self.health.warnings {

@@ -7,6 +7,7 @@ mod inner;
 mod options;
 mod turns;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ use crate::waiting::{bounded, sleep_until};
 ///
 /// Cheap to clone; clones share everything. The last clone or guard to go ends the background task
 /// when its work is done.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LockClient {
     inner: Arc<ClientInner>,
 }
@@ -54,6 +55,15 @@ impl Unreleased {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty()
+    }
+}
+
+impl fmt::Debug for LockClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockClient")
+            .field("store", &self.info().name)
+            .field("options", self.options())
+            .finish_non_exhaustive()
     }
 }
 
