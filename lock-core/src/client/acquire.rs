@@ -1,6 +1,7 @@
 //! How a call gets its lock: one try, a place in line, or contending in the store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::LockClient;
 use super::attempt::Attempt;
@@ -18,7 +19,7 @@ use crate::options::{LockOptions, Queueing, Timing};
 use crate::outcome::{Busy, TryLock};
 use crate::releaser::Sweep;
 use crate::request::LockRequest;
-use crate::waiting::{Wait, attempt, sleep_until, wait_timeout};
+use crate::waiting::{Wait, attempt, bounded, sleep_until, wait_timeout};
 
 /// One checked call: what to ask for, and the times that follow from its options.
 pub(super) struct Job {
@@ -139,11 +140,27 @@ impl LockClient {
                 turn.note(answer);
             }
         };
-        let lease = self.inner.unless_shut_down(wait.run(note)).await?;
+        let lease = match self.inner.unless_shut_down(wait.run(note)).await {
+            Ok(lease) => lease,
+            Err(error) => {
+                // Out of the queue before the caller goes on: it may end the program next.
+                let answered = error.is_wait_timeout() && !wait.had_trouble();
+                if answered && self.leave_queue(&request.claim, timing).await {
+                    drop(armed.disarm());
+                }
+                return Err(error);
+            }
+        };
         let doubtful = wait.had_trouble();
         let turn = armed.disarm();
         let grant = Grant { lease, timing, metadata: request.metadata, doubtful };
         Ok(self.guard(grant, turn))
+    }
+
+    /// Withdraws a claim of which every request was answered; `false` leaves it to the background task.
+    async fn leave_queue(&self, claim: &Claim, timing: Timing) -> bool {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        bounded(timing.op_timeout.min(PATIENCE), (*self.inner.backend).unlock(claim)).await.is_ok()
     }
 
     pub(super) fn guard(&self, grant: Grant, turn: Option<Turn>) -> LockGuard {

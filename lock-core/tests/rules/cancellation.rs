@@ -118,6 +118,8 @@ async fn a_waiter_that_gives_up_leaves_the_queue() {
     let guard = client.lock_with("k", &nine()).await.unwrap();
     for wait in [ms(1), ms(50), secs(2)] {
         assert!(other.lock_with("k", &waiting_up_to(wait)).await.unwrap_err().is_wait_timeout());
+        let record = client.admin().unwrap().inspect(guard.key()).await.unwrap().unwrap();
+        assert_eq!(record.waiters, Some(0), "it has left before the call returned");
         let _ = tokio::time::timeout(wait, other.lock_with("k", &nine())).await;
     }
     settle().await;
