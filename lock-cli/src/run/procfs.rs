@@ -19,6 +19,13 @@ pub(super) fn zombies_of(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
+/// Whether a signal stopped the process.
+pub(super) fn is_stopped(id: Pid) -> bool {
+    let id = id.as_raw_pid();
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok();
+    stat.and_then(|stat| Process::read(id, &stat)).is_some_and(|process| process.state == 'T')
+}
+
 /// Whether this process was started with `signal` ignored, as `nohup` and background jobs of simple
 /// shells do it.
 pub(super) fn is_ignored(signal: i32) -> bool {

@@ -17,6 +17,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use self::reports::Reports;
 use super::group::ProcessGroup;
+use super::procfs;
 use super::relaunch::this_program;
 
 pub(super) const ROLE: &str = "__shepherd";
@@ -73,9 +74,11 @@ impl Shepherd {
         Ok(())
     }
 
-    /// Replaces a shepherd that somebody ended. One that ended because it has acted is left so.
+    /// Replaces a shepherd that somebody ended or stopped. One that ended because it has acted is
+    /// left so.
     pub(super) fn keep_alive(&mut self) -> io::Result<()> {
-        if self.process.try_wait()?.is_some() && !self.has_acted() {
+        let is_off_guard = self.process.try_wait()?.is_some() || procfs::is_stopped(self.pid());
+        if is_off_guard && !self.has_acted() {
             return self.replace(self.until);
         }
         Ok(())

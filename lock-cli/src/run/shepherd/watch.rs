@@ -19,9 +19,9 @@ const CLOCK_CHECK: Duration = Duration::from_millis(250);
 
 pub(super) fn main(group: Option<ProcessGroup>) -> ExitCode {
     let Some(group) = group else { return ExitCode::FAILURE };
-    // Started through a link, it would go by the link's name.
+    // Not the wrapper's name: whoever ends processes by name must not hit both at once.
     #[cfg(target_os = "linux")]
-    let _ = rustix::thread::set_name(c"distlock");
+    let _ = rustix::thread::set_name(c"lock-shepherd");
     // Away from the terminal and its hang-ups, and from any folder somebody wants to unmount.
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");
@@ -86,8 +86,9 @@ impl Watch {
     fn wrapper_died(&self) -> ExitCode {
         if self.group.is_alive() {
             self.group.kill();
-            say("the wrapper was killed, so its command was killed too: nobody would renew the lock");
         }
+        // Also if it is gone by now: the system ends the command's first process by itself.
+        say("the wrapper was killed, so its command was killed too: nobody would renew the lock");
         ExitCode::SUCCESS
     }
 }
