@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::rig::{HEART, Rig, Started, dead, eventually, last_beat, uptime};
+use crate::rig::{HEART, Rig, Started, dead, ended, eventually, is_alive, last_beat, uptime};
 
 const TTL: Duration = Duration::from_secs(2);
 
@@ -101,4 +101,56 @@ fn a_shepherd_survives_the_signals_that_end_a_service() {
     }
     run.signal(Signal::KILL);
     dead(command);
+}
+
+/// A script whose second process leaves the group, as `timeout` does it; `None` without `timeout`.
+fn straying(rest: &str) -> Option<String> {
+    let there = std::process::Command::new("timeout").arg("--version").output().is_ok();
+    if !there {
+        println!("skipped: there is no `timeout` here");
+        return None;
+    }
+    let stray =
+        "timeout 77 sh -c 'echo $$ > stray; exec sleep 77' & while ! test -s stray; do sleep 0.01; done";
+    Some(format!("{stray}; echo $$ > pid; {rest}"))
+}
+
+#[test]
+fn a_process_that_left_the_group_ends_before_the_lock_is_released() {
+    let Some(script) = straying("exit 5") else { return };
+    let rig = Rig::memory();
+    let end = ended(&mut rig.run(&["--grace", "200ms", "k"], &script));
+    assert_eq!(end.status, Some(5), "{end:?}");
+    assert!(!is_alive(rig.pid("stray")));
+}
+
+#[test]
+fn a_process_that_left_the_group_dies_with_a_killed_wrapper() {
+    let Some(script) = straying("wait") else { return };
+    let rig = Rig::memory();
+    // Another run of the same shell, in the same session: it is none of the first one's business.
+    let other =
+        Started::from(&mut rig.run(&["other"], "echo $$ > other; while ! test -e go; do sleep 0.01; done"));
+    let run = Started::from(&mut rig.run(&["--ttl", "60s", "k"], &script));
+    let (command, stray) = (rig.pid("pid"), rig.pid("stray"));
+    run.signal(Signal::KILL);
+    dead(command);
+    dead(stray);
+    run.end();
+    assert!(is_alive(rig.pid("other")));
+    fs::write(rig.path("go"), "").unwrap();
+    assert_eq!(other.end().status, Some(0));
+}
+
+#[test]
+fn a_process_that_left_the_group_dies_when_the_wrapper_is_stopped() {
+    let Some(script) = straying("wait") else { return };
+    let rig = Rig::memory();
+    let run = Started::from(&mut rig.run(&["--ttl", "2s", "k"], &script));
+    let stray = rig.pid("stray");
+    rig.pid("pid");
+    run.signal(Signal::STOP);
+    dead(stray);
+    run.signal(Signal::CONT);
+    assert_eq!(run.end().status, Some(76));
 }
