@@ -13,9 +13,19 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write a number with its unit, for example 500ms, 30s or 1h30m"))?;
     if duration > Guarantees::TTL_MAX {
-        return Err(format!("that is longer than {}", exactly(Guarantees::TTL_MAX)));
+        let days = Guarantees::TTL_MAX.as_secs() / (24 * 60 * 60);
+        return Err(format!("the longest is {days} days"));
     }
     Ok(duration)
+}
+
+/// Reads how long a lock may be held.
+pub(crate) fn parse_hold(text: &str) -> Result<Duration, String> {
+    let most = parse(text).map_err(|error| format!("{error}; without --max-hold there is no limit"))?;
+    if most.is_zero() {
+        return Err("that would never hold the lock; without --max-hold there is no limit".to_owned());
+    }
+    Ok(most)
 }
 
 /// Reads a ttl: a duration that at least one store can give.
@@ -67,7 +77,7 @@ mod tests {
             ("30", "unit"),
             ("", "for example"),
             ("soon", "for example"),
-            ("1000000years", "longer than"),
+            ("1000000years", "the longest is 366 days"),
             ("99999999999999999999s", "for example"),
         ] {
             let error = parse(text).unwrap_err();

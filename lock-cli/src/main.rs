@@ -15,8 +15,6 @@ compile_error!("the distlock command needs Unix process groups and signals; the 
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::arguments::Arguments;
 
 fn main() -> ExitCode {
@@ -28,9 +26,9 @@ fn main() -> ExitCode {
     if let Some(exit) = distlock_bench::contend_if_asked(&distlock::registry()) {
         return exit;
     }
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::read() {
         Ok(arguments) => arguments,
-        Err(error) => return message::usage(&error),
+        Err(error) => return message::usage(error),
     };
     match logging::start().and_then(|()| commands::execute(arguments)) {
         Ok(exit) => exit.into(),

@@ -5,11 +5,14 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use rustix::termios::{LocalModes, tcgetattr};
 
 use crate::arguments::Arguments;
 use crate::exit::Exit;
+
+/// So many characters of an argument are repeated in a complaint about it.
+const LONGEST_ECHO: usize = 60;
 
 /// Says one line on standard error. A closed or full standard error is nobody's failure.
 pub(crate) fn say(text: &str) {
@@ -26,7 +29,7 @@ pub(crate) fn is_watched() -> bool {
 
 /// Answers a command line that clap did not accept: help and version on standard output, all else
 /// as one line and with the status for bad usage.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn usage(error: clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = error.print();
@@ -38,7 +41,8 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
             Exit::BadUsage.into()
         }
         _ => {
-            say(&complaint(&error.to_string()));
+            let error = elided(error);
+            say(&complaint(&error.to_string(), advice(&error)));
             Exit::BadUsage.into()
         }
     }
@@ -53,12 +57,37 @@ pub(crate) fn explain_panics(meaning: &'static str) {
     }));
 }
 
+/// The error with a shorter form of what was written, if that would fill the screen.
+fn elided(mut error: clap::Error) -> clap::Error {
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg, ContextKind::InvalidSubcommand] {
+        let Some(ContextValue::String(written)) = error.get(kind) else { continue };
+        if written.chars().count() > LONGEST_ECHO {
+            let begin: String = written.chars().take(LONGEST_ECHO - 1).collect();
+            error.insert(kind, ContextValue::String(begin + "…"));
+        }
+    }
+    error
+}
+
+/// What clap does not know: a command goes after `--`.
+fn advice(error: &clap::Error) -> Option<&'static str> {
+    let in_run = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("<CMD>"));
+    let is_command = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) => !word.starts_with('-'),
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
+            missing.iter().any(|word| word.starts_with("<CMD>"))
+        }
+        _ => false,
+    };
+    (in_run && is_command).then_some("put the command after `--`: distlock run KEY -- CMD")
+}
+
 /// Clap's complaint and its tips without the heading and the usage block.
-fn complaint(rendered: &str) -> String {
+fn complaint(rendered: &str, advice: Option<&str>) -> String {
     let parts = rendered.split("\n\n").filter(|part| {
         !part.trim_start().starts_with("Usage:") && !part.trim_start().starts_with("For more information")
     });
-    let text = parts.map(str::trim).collect::<Vec<_>>().join("; ");
+    let text = parts.map(str::trim).chain(advice).collect::<Vec<_>>().join("; ");
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     format!("{}; see `distlock --help`", one_line(text).trim_end())
 }
@@ -109,7 +138,7 @@ mod tests {
     fn complaints_keep_the_tip_and_drop_the_usage() {
         let rendered = "error: unexpected argument '--tll' found\n\n  tip: a similar argument exists: '--ttl'\n\nUsage: distlock run <KEY>\n\nFor more information, try '--help'.\n";
         assert_eq!(
-            complaint(rendered),
+            complaint(rendered, None),
             "unexpected argument '--tll' found; tip: a similar argument exists: '--ttl'; see `distlock --help`"
         );
     }

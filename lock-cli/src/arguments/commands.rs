@@ -27,7 +27,9 @@ Exit status: the command's own (128 + n for signal n, 127 not found, 126 can't b
 Examples:
   distlock run nightly -- ./backup.sh
   distlock run --wait 10m --ttl 1m reports/daily -- sh -c 'make report TOKEN=$DISTLOCK_TOKEN'
-  */5 * * * * distlock run --wait no sync -- /usr/local/bin/sync     # crontab: never two at once")]
+  */5 * * * * distlock run --wait no sync -- /usr/local/bin/sync || [ $? -eq 75 ]
+
+The last is for a crontab: never two at once, and no failure if the last run is still at it.")]
 pub(crate) struct Run {
     /// The lock's name; %XX is one byte, %25 a percent sign
     #[arg(value_parser = LockKey::from_escaped)]
@@ -42,7 +44,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = durations::parse, allow_hyphen_values = true)]
     pub(crate) grace: Option<Duration>,
     /// Stop renewing after this long, so that a command that hangs loses the lock [default: no limit]
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_hold, allow_hyphen_values = true)]
     pub(crate) max_hold: Option<Duration>,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
@@ -117,11 +119,15 @@ It works on keys of its own below `suite/`. Exit status: 0 all cases passed, 1 s
 
 Examples:
   distlock --url memory: conformance
+  distlock conformance --list
   distlock --url sqlite:/tmp/locks.db conformance --filter fencing --format junit > report.xml")]
 pub(crate) struct Conformance {
     /// Only cases whose name contains this
     #[arg(long)]
     pub(crate) filter: Option<String>,
+    /// Print the names of the cases instead of running them
+    #[arg(long)]
+    pub(crate) list: bool,
 }
 
 /// Measure a store; safety is checked meanwhile

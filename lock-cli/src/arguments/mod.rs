@@ -2,8 +2,10 @@
 
 mod commands;
 
+use std::env;
+
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::commands::{Bench, Completions, Conformance, ForceUnlock, Inspect, Ls, Run, Try};
 
@@ -46,6 +48,18 @@ pub(crate) struct Arguments {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Arguments {
+    /// Reads the program's arguments. A variable that is there but empty counts as not set, so that
+    /// a script or a unit file can clear one.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        let is_empty = |arg: &Arg| arg.get_env().and_then(env::var_os).is_some_and(|value| value.is_empty());
+        let mut command =
+            Self::command().mut_args(|arg| if is_empty(&arg) { arg.env(None::<&str>) } else { arg });
+        let matches = command.try_get_matches_from_mut(env::args_os())?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
 }
 
 fn long_help() -> String {
@@ -100,7 +114,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use clap::CommandFactory;
     use distlock::WaitPolicy;
 
     fn parse(line: &[&str]) -> Result<Arguments, clap::Error> {

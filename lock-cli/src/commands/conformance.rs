@@ -4,25 +4,33 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use distlock::{BackendInfo, LockBackend, LockClient};
-use distlock_conformance::{RunOptions, Subject, run};
+use distlock_conformance::{RunOptions, Subject, case_ids, run};
+use serde::Serialize;
 
 use crate::arguments::{Conformance, Format, Global};
 use crate::exit::{Exit, Failure};
 use crate::message::explain_panics;
-use crate::output::Printer;
+use crate::output::{Printer, Report};
 use crate::store;
 
 /// The suite starts this program again, with the same arguments, as further holders; in those
 /// processes `run` does not return.
 pub(super) fn execute(global: &Global, printer: &Printer, conformance: Conformance) -> Result<Exit, Failure> {
+    let wanted = |id: &&str| conformance.filter.as_ref().is_none_or(|filter| id.contains(filter.as_str()));
+    let cases: Vec<_> = case_ids().filter(wanted).collect();
+    if cases.is_empty() {
+        return Err(Failure::usage(
+            "no case has a name that contains the filter; `distlock conformance --list` shows the names",
+        ));
+    }
+    if conformance.list {
+        return list(global, printer, cases);
+    }
     let subject = Store::look_at(global)?;
     let mut options = RunOptions::default();
     options.filter = conformance.filter;
     explain_panics("a check of the suite failed");
     let report = run(subject, &options, |_| ());
-    if report.outcomes.is_empty() {
-        return Err(Failure::usage("no case has a name that contains the filter; see the list without it"));
-    }
     let form = match global.format {
         Format::Text => distlock_conformance::Format::Text,
         Format::Json => distlock_conformance::Format::Json,
@@ -30,6 +38,24 @@ pub(super) fn execute(global: &Global, printer: &Printer, conformance: Conforman
     };
     printer.raw(report.render(form).as_bytes())?;
     Ok(if report.is_success() { Exit::Success } else { Exit::Negative })
+}
+
+fn list(global: &Global, printer: &Printer, names: Vec<&'static str>) -> Result<Exit, Failure> {
+    if global.format == Format::Junit {
+        return Err(Failure::usage("a list is no junit report; use --format text or json"));
+    }
+    printer.print(&Cases(names))?;
+    Ok(Exit::Success)
+}
+
+/// The names of cases.
+#[derive(Serialize)]
+struct Cases(Vec<&'static str>);
+
+impl Report for Cases {
+    fn text(&self) -> String {
+        self.0.join("\n") + "\n"
+    }
 }
 
 /// The store that the command line names.

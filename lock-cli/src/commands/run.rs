@@ -24,9 +24,6 @@ pub(super) async fn execute(global: &Global, run: Run) -> Result<Exit, Failure> 
         None => store::ttl(global)?,
     };
     let grace = grace(run.grace, ttl)?;
-    if run.max_hold.is_some_and(|most| most.is_zero()) {
-        return Err(Failure::usage("--max-hold 0s would never hold the lock; leave it out for no limit"));
-    }
     let mut signals = Signals::listen().map_err(|error| Failure::system("can't listen to signals", error))?;
     let client = tokio::select! {
         client = store::connect(global) => client?,

@@ -21,6 +21,17 @@ fn a_sound_store_passes_the_suite() {
 fn a_filter_that_nothing_meets_is_bad_usage() {
     let end = ended(&mut Rig::memory().distlock(&["conformance", "--filter", "no-such-case"]));
     assert_eq!((end.status, end.stdout.as_str()), (Some(64), ""));
+    assert!(end.stderr.contains("conformance --list"), "{end:?}");
+}
+
+#[test]
+fn the_names_of_the_cases_are_listed() {
+    let rig = Rig::memory();
+    let names = ended(&mut rig.distlock(&["conformance", "--list", "--filter", "fencing::"])).stdout;
+    assert!(names.lines().count() > 1 && names.lines().all(|name| name.contains("fencing::")), "{names}");
+    let json = ended(&mut rig.distlock(&["--format", "json", "conformance", "--list"])).stdout;
+    let all: Vec<String> = serde_json::from_str(&json).unwrap();
+    assert!(all.len() > names.lines().count());
 }
 
 #[test]

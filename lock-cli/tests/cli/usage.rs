@@ -20,11 +20,13 @@ fn bad_usage_is_refused_with_what_to_do() {
         (vec!["run", "", "--", "true"], "empty"),
         (vec!["run", &long, "--", "true"], "512"),
         (vec!["run", "100%", "--", "true"], "%25"),
-        (vec!["run", "k"], "CMD"),
-        (vec!["run", "k", "true"], "true"),
+        (vec!["run", "k"], "after `--`"),
+        (vec!["run", "k", "true"], "put the command after `--`"),
         (run(&["--ttl", "0s"]), "too short"),
         (run(&["--ttl", "1ns"]), "too short"),
-        (run(&["--ttl", "1000000years"]), "longer than"),
+        (run(&["--ttl", "1000000years"]), "the longest is 366 days"),
+        (run(&["--wait", "1000000y"]), "the longest is 366 days"),
+        (run(&["--max-hold", "367d"]), "without --max-hold"),
         (run(&["--ttl", "30"]), "unit"),
         (run(&["--wait", "-5s"]), "negative"),
         (run(&["--wait", "sometimes"]), "forever"),
@@ -49,6 +51,38 @@ fn bad_usage_is_refused_with_what_to_do() {
         assert!(end.stderr.contains(text), "{arguments:?} should mention `{text}`: {end:?}");
     }
     assert!(!rig.path("ran").exists(), "nothing ran without a lock");
+}
+
+#[test]
+fn an_option_of_runs_that_does_not_exist_is_no_command() {
+    let end = refused(&Rig::memory(), &["run", "--tll", "3s", "k", "--", "true"]);
+    assert!(end.stderr.contains("--ttl") && !end.stderr.contains("after `--`"), "{end:?}");
+}
+
+#[test]
+fn a_long_argument_is_not_repeated_whole() {
+    let rig = Rig::memory();
+    let long = "ä".repeat(1000);
+    for arguments in [&["run", &long, "--", "true"][..], &["run", "k", &long], &["inspect", &long], &[&long]]
+    {
+        let said = refused(&rig, arguments).stderr;
+        assert!(said.chars().count() < 300 && said.contains("ää…"), "{said}");
+    }
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    let rig = Rig::memory();
+    let end = ended(rig.distlock(&["run", "k", "--", "true"]).env("DISTLOCK_NAMESPACE", ""));
+    assert_eq!(end.status, Some(0), "{end:?}");
+    let end = ended(rig.distlock(&["--url", "memory:", "info"]).env("DISTLOCK_URL", ""));
+    assert_eq!((end.status, end.stderr.as_str()), (Some(0), ""), "{end:?}");
+    #[cfg(feature = "sqlite")]
+    {
+        let end = ended(rig.distlock(&["run", "k", "--", "true"]).env("DISTLOCK_URL", ""));
+        assert_eq!((end.status, end.stderr.as_str()), (Some(0), ""), "{end:?}");
+        assert!(rig.path("distlock/locks.db").exists(), "the default store");
+    }
 }
 
 #[test]
