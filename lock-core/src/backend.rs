@@ -99,13 +99,19 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
         future::pending().await
     }
 
-    /// Passes a held lock on to `next`, which gets a higher token.
+    /// Passes a held lock on to `next`, which gets a higher token, past everybody who waits.
     ///
-    /// - After it, `lease`'s owner does not hold the lock, whatever the result is.
-    /// - `Busy` if somebody else got it, or if `lease` was not held any more.
+    /// - After `Acquired`, `lease`'s owner does not hold the lock, and leaves no trace.
+    /// - It leaves no place in the queue, whatever `next.queue` says.
+    /// - A store that declares [`Supports::hand_over`](crate::Supports) does it in one step: `Busy`
+    ///   then means that `lease` was not held any more, and that nothing changed.
+    /// - The default, which the client does not use, gives the lock back first, and somebody else
+    ///   may get it in between.
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
-        self.unlock(&lease.claim).await?;
-        self.try_lock(next).await
+        match self.unlock(&lease.claim).await? {
+            Release::Released => self.try_lock(&next.clone().queue(false)).await,
+            Release::NotHeld(_) => Ok(TryLock::Busy(Busy::unknown())),
+        }
     }
 
     /// Asks the store how it is: reachable, version, settings that endanger locks.

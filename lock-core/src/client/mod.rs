@@ -131,6 +131,9 @@ impl LockClient {
     /// holder in [`Error::busy`], if it stayed busy; `Overloaded` if too many callers wait; the
     /// store's errors, once they lasted for a ttl or can't be cured by trying again.
     ///
+    /// A call whose turn has come holds up the others of this client until it is polled: await it or
+    /// drop it, but don't keep it aside. The same task must not wait for a key that it holds itself.
+    ///
     /// # Cancel safety
     /// May be dropped at any point: what it left in the store is withdrawn in the background.
     pub async fn lock_with(&self, key: impl IntoKey, options: &LockOptions) -> Result<LockGuard> {
@@ -224,7 +227,7 @@ impl LockClient {
                 let turn = self.inner.turns.try_take(&lease.claim.key);
                 let lease = Lease { valid_until, ttl: timing.ttl, ..lease };
                 let metadata = self.inner.options.metadata.clone();
-                Ok(self.guard(Grant { lease, timing, metadata, doubtful: false }, turn))
+                self.guard(Grant { lease, timing, metadata, doubtful: false }, turn)
             }
             Renewal::Lost(reason) => {
                 Err(fail(Error::new(ErrorKind::Lost, format!("the lease is lost: {reason}"))))
@@ -309,7 +312,7 @@ impl LockClient {
         let until = inner.clock.now().plus(limit);
         if inner.drive().is_ok() {
             tokio::select! {
-                () = inner.releaser.drained() => {}
+                () = inner.drained() => {}
                 () = sleep_until(&inner.clock, until) => {}
             }
         }
