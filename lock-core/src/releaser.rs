@@ -155,7 +155,7 @@ impl Releaser {
     async fn until_acknowledged(&self, job: &mut Sweep, give_up: Instant) -> bool {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         loop {
-            let unlock = unpanicked((*self.backend).unlock(&job.claim));
+            let unlock = unpanicked(self.backend.unlock(&job.claim));
             let answer = bounded(job.op_timeout, unlock).await;
             drop(job.turn.take());
             if answer.is_ok() {

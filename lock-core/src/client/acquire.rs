@@ -158,7 +158,7 @@ impl LockClient {
     /// Withdraws a claim of which every request was answered; `false` leaves it to the background task.
     async fn leave_queue(&self, claim: &Claim, timing: Timing) -> bool {
         const PATIENCE: Duration = Duration::from_millis(500);
-        bounded(timing.op_timeout.min(PATIENCE), (*self.inner.backend).unlock(claim)).await.is_ok()
+        bounded(timing.op_timeout.min(PATIENCE), self.inner.backend.unlock(claim)).await.is_ok()
     }
 
     /// The guard of what an attempt was granted.

@@ -145,12 +145,12 @@ impl ClientInner {
         let mut pending = Pending { client: self, sweep: Some(Sweep::of(held, turn)) };
         let limit = held.timing().op_timeout;
         let claim = &held.lease().claim;
-        let mut answer = bounded(limit, (*self.backend).unlock(claim)).await;
+        let mut answer = bounded(limit, self.backend.unlock(claim)).await;
         if let Err(error) = &answer
             && error.is_retryable()
         {
             let landed = error.effect() == Effect::Unknown;
-            answer = bounded(limit, (*self.backend).unlock(claim)).await.map(|release| match release {
+            answer = bounded(limit, self.backend.unlock(claim)).await.map(|release| match release {
                 // The first request did it, and only its answer was lost.
                 Release::NotHeld(LostReason::Expired) if landed && self.clock.now() < held.valid_until() => {
                     Release::Released
@@ -174,7 +174,7 @@ impl ClientInner {
         // Declared in this order so that in doubt the old claim is swept before the new one.
         let new = Attempt::new(self, next.claim.clone(), next.ttl, limit, turn);
         let mut old = Pending { client: self, sweep: Some(Sweep::of(held, None)) };
-        let answer = bounded(limit, (*self.backend).hand_over(&held.lease_now(), &next)).await;
+        let answer = bounded(limit, self.backend.hand_over(&held.lease_now(), &next)).await;
         match answer.map_err(|error| self.context(error, Operation::HandOver, &next.claim.key))? {
             TryLock::Acquired(lease) => {
                 old.sweep = held.doubtful().then(|| Sweep::of(held, None).acknowledged());
