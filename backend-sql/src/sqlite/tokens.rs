@@ -84,16 +84,17 @@ impl TokenReserve {
     pub(super) fn granted(self: &Arc<Self>, token: FencingToken) {
         let token = token.get_i64();
         self.least.fetch_max(token.saturating_add(1), Ordering::AcqRel);
-        if !self.is_low(token) || !self.ahead.begin() {
+        if !self.is_low(token) {
             return;
         }
+        let Some(running) = self.ahead.begin() else { return };
         let tokens = Arc::clone(self);
         #[expect(
             clippy::disallowed_methods,
             reason = "a grant must not wait for the disk; bounded by the busy time-out"
         )]
         tokio::spawn(async move {
-            let _running = tokens.ahead.until_dropped();
+            let _running = running;
             // What fails here is tried again, and reported, by the grant that finds no token.
             let _ = tokens.top_up(token).await;
         });
