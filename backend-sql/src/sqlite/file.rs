@@ -1,5 +1,6 @@
 //! The database file: whether it can hold locks, and connections to it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -157,6 +158,12 @@ fn check_path(path: &Path) -> Result<()> {
     if path.is_dir() {
         return misconfigured(format!("{} is a folder; name a file in it", path.display()));
     }
+    if std::fs::metadata(path).is_ok_and(|found| found.nlink() > 1) {
+        return misconfigured(format!(
+            "{} has several names (hard links), and SQLite keeps a log for each name, so programs would not see each other's locks; remove the other names and use this one everywhere",
+            path.display()
+        ));
+    }
     match network_file_system(if path.exists() { path } else { folder }) {
         Some(name) => misconfigured(format!(
             "{} is on a network file system ({name}), where SQLite's file locks do not hold; choose a local file, or a store with a server",
@@ -167,7 +174,6 @@ fn check_path(path: &Path) -> Result<()> {
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
     // Asks for the name alone. To open the file here, and close it, would end SQLite's locks on it.
     std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
