@@ -19,7 +19,7 @@ use crate::durations;
 #[command(after_help = "\
 The command runs in its own process group, in the foreground of the terminal if there is one, with
 DISTLOCK_KEY, DISTLOCK_TOKEN and DISTLOCK_OWNER in its environment. Pass the token to whatever the
-lock protects. A process that leaves the group (setsid, daemons) is not stopped by anything here.
+lock protects. A process that leaves the session (setsid, daemons) is not stopped by anything here.
 
 Exit status: the command's own (128 + n for signal n, 127 not found, 126 can't be run), or
 75 busy, 76 lost, 69 store unreachable, 70 store error, 64 bad usage.

@@ -4,6 +4,9 @@
 //! standard input. When the shepherd knows the group and the group has the terminal, the wrapper
 //! sends its own standard input over the socket; the launcher puts that in place and becomes the
 //! command. If the wrapper dies before that, the launcher reads the end of the socket and ends.
+//!
+//! From then on the system kills the command's first process when the wrapper dies, should the
+//! shepherd die with it.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -18,7 +21,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::Pid;
+use rustix::process::{Pid, getpid};
 
 use super::child::CommandProcess;
 use super::group::ProcessGroup;
@@ -42,9 +45,14 @@ pub(super) struct Launcher {
 
 impl Launcher {
     /// Starts the process that becomes the command when the gate is opened.
+    ///
+    /// To be called on the main thread: the system takes the end of the thread that started a
+    /// process for the end of its parent, and only the main thread is sure to live as long as the
+    /// wrapper. Commands run in the runtime's `block_on`, which stays on it.
     pub(super) fn start(command: &[OsString], environment: &[(&str, String)]) -> io::Result<Self> {
         let (gate, far_end) = UnixStream::pair()?;
         let process = this_program(ROLE)
+            .arg(getpid().as_raw_pid().to_string())
             .args(command)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .process_group(0)
@@ -71,9 +79,10 @@ impl Launcher {
     }
 }
 
-/// The launcher's role.
-pub(super) fn main(command: Vec<OsString>) -> ExitCode {
-    let mut words = command.into_iter();
+/// The launcher's role: the wrapper's process id, and the command.
+pub(super) fn main(arguments: Vec<OsString>) -> ExitCode {
+    let mut words = arguments.into_iter();
+    let wrapper = words.next().and_then(|id| Pid::from_raw(id.to_str()?.parse().ok()?));
     let Some(program) = words.next() else { return ExitCode::from(ABANDONED) };
     match wait_for_stdin() {
         Ok(Some(stdin)) => {
@@ -84,6 +93,9 @@ pub(super) fn main(command: Vec<OsString>) -> ExitCode {
         }
         Ok(None) | Err(_) => return ExitCode::from(ABANDONED),
     }
+    if !die_with(wrapper) {
+        return ExitCode::from(ABANDONED);
+    }
     let error = Command::new(&program).args(words).exec();
     let program = program.to_string_lossy();
     if error.kind() == io::ErrorKind::NotFound {
@@ -92,6 +104,21 @@ pub(super) fn main(command: Vec<OsString>) -> ExitCode {
     }
     say(&format!("can't run `{program}`: {error}"));
     ExitCode::from(NOT_RUNNABLE)
+}
+
+/// Has the system kill this process when the wrapper dies. `false` if it is dead already.
+#[cfg(target_os = "linux")]
+fn die_with(wrapper: Option<Pid>) -> bool {
+    // Without it the shepherd is the only one to end the command.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    // A wrapper that died before this line is not noticed by the system.
+    rustix::process::getppid() == wrapper
+}
+
+/// Other systems offer no such thing.
+#[cfg(not(target_os = "linux"))]
+fn die_with(wrapper: Option<Pid>) -> bool {
+    rustix::process::getppid() == wrapper
 }
 
 /// The wrapper's standard input, or `None` if the wrapper ended before it gave the word.

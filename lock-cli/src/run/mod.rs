@@ -11,6 +11,7 @@ mod procfs;
 mod relaunch;
 mod shepherd;
 mod signals;
+mod strays;
 mod supervise;
 mod terminal;
 mod timetable;
@@ -30,7 +31,7 @@ pub(crate) fn second_role() -> Option<ExitCode> {
     let group = |argument: Option<OsString>| ProcessGroup::read(argument?.to_str()?);
     match role.to_str()? {
         launcher::ROLE => Some(launcher::main(arguments.collect())),
-        shepherd::ROLE => Some(shepherd::main(group(arguments.next()))),
+        shepherd::ROLE => Some(shepherd::main(group(arguments.next()), arguments.next())),
         terminal::ROLE => Some(terminal::main(group(arguments.next()))),
         _ => None,
     }

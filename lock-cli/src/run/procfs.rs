@@ -19,6 +19,11 @@ pub(super) fn zombies_of(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
+/// Whether a signal stopped the process.
+pub(super) fn is_stopped(id: Pid) -> bool {
+    process(id.as_raw_pid()).is_some_and(|process| process.state == 'T')
+}
+
 /// Whether this process was started with `signal` ignored, as `nohup` and background jobs of simple
 /// shells do it.
 pub(super) fn is_ignored(signal: i32) -> bool {
@@ -27,22 +32,29 @@ pub(super) fn is_ignored(signal: i32) -> bool {
     mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-fn processes() -> Option<impl Iterator<Item = Process>> {
+/// One process.
+pub(super) fn process(id: i32) -> Option<Process> {
+    Process::read(id, &fs::read_to_string(format!("/proc/{id}/stat")).ok()?)
+}
+
+/// All processes.
+pub(super) fn processes() -> Option<impl Iterator<Item = Process>> {
     let entries = fs::read_dir("/proc").ok()?;
     // Someone else's /proc, or none at all, must not look like "nobody lives".
     fs::metadata("/proc/self/stat").ok()?;
     Some(entries.flatten().filter_map(|entry| {
         let id = entry.file_name().to_str()?.parse().ok()?;
-        Process::read(id, &fs::read_to_string(entry.path().join("stat")).ok()?)
+        process(id)
     }))
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Process {
-    id: i32,
+pub(super) struct Process {
+    pub(super) id: i32,
     state: char,
     parent: i32,
-    group: i32,
+    pub(super) group: i32,
+    pub(super) session: i32,
 }
 
 impl Process {
@@ -53,10 +65,17 @@ impl Process {
         let state = fields.next()?.chars().next()?;
         let parent = fields.next()?.parse().ok()?;
         let group = fields.next()?.parse().ok()?;
-        Some(Self { id, state, parent, group })
+        let session = fields.next()?.parse().ok()?;
+        Some(Self { id, state, parent, group, session })
     }
 
-    const fn is_over(&self) -> bool {
+    /// Its environment as it was started with, if we may see that.
+    pub(super) fn environment(&self) -> Option<Vec<u8>> {
+        fs::read(format!("/proc/{}/environ", self.id)).ok()
+    }
+
+    /// Whether it is a zombie: it does nothing any more.
+    pub(super) const fn is_over(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 }
@@ -67,8 +86,8 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_does_not_confuse() {
-        let process = Process::read(42, "42 (a) Z (b) S 1 40 40 0 -1 4194560 0").unwrap();
-        assert_eq!(process, Process { id: 42, state: 'S', parent: 1, group: 40 });
+        let process = Process::read(42, "42 (a) Z (b) S 1 40 39 0 -1 4194560 0").unwrap();
+        assert_eq!(process, Process { id: 42, state: 'S', parent: 1, group: 40, session: 39 });
         assert!(!process.is_over());
     }
 

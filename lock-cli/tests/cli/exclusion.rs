@@ -122,6 +122,20 @@ fn who_is_interrupted_while_waiting_leaves_the_line() {
 }
 
 #[test]
+fn who_gave_up_waiting_left_the_line() {
+    let rig = Rig::sqlite();
+    let holder = Started::from(&mut rig.run(&["k"], HOLD));
+    rig.pid("held");
+    assert_eq!(ended(&mut rig.run(&["--wait", "300ms", "k"], "touch ran")).status, Some(75));
+    fs::write(rig.path("go"), "").unwrap();
+    assert_eq!(holder.end().status, Some(0));
+    // A place in the line that nobody gave up would hold this one off.
+    let next = ended(&mut rig.run(&["--wait", "no", "k"], "exit 3"));
+    assert_eq!((next.status, next.stderr.as_str()), (Some(3), ""));
+    assert!(!rig.path("ran").exists());
+}
+
+#[test]
 fn namespaces_do_not_meet() {
     let rig = Rig::sqlite();
     let _first = Started::from(&mut rig.run(&["--namespace", "a", "k"], HOLD));

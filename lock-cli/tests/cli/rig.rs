@@ -121,6 +121,13 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
+impl Ended {
+    /// What it said, besides that the store of `Rig::memory` is each process's alone.
+    pub(crate) fn said(&self) -> Vec<&str> {
+        self.stderr.lines().filter(|line| !line.contains("this process's alone")).collect()
+    }
+}
+
 impl From<Output> for Ended {
     fn from(output: Output) -> Self {
         Self {

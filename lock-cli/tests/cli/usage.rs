@@ -30,7 +30,7 @@ fn bad_usage_is_refused_with_what_to_do() {
         (run(&["--wait", "sometimes"]), "forever"),
         (run(&["--grace", "15s"]), "30s"),
         (run(&["--ttl", "3s", "--grace", "2s"]), "3s"),
-        (run(&["--max-hold", "0s"]), "longest hold"),
+        (run(&["--max-hold", "0s"]), "--max-hold"),
         (vec!["--url", "nonsense", "ls"], "scheme"),
         (vec!["--url", "gopher://x", "ls"], "gopher"),
         (vec!["--url", "memory:?namspace=x", "ls"], "namespace"),

@@ -9,14 +9,16 @@ mod orders;
 mod reports;
 mod watch;
 
+use std::ffi::OsString;
 use std::io::{self, PipeWriter, Write};
 use std::process::{Child, ExitCode, Stdio};
 
-use distlock::{Clock, Instant};
+use distlock::{Clock, Instant, OwnerId};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use self::reports::Reports;
 use super::group::ProcessGroup;
+use super::procfs;
 use super::relaunch::this_program;
 
 pub(super) const ROLE: &str = "__shepherd";
@@ -28,20 +30,27 @@ pub(super) struct Shepherd {
     orders: PipeWriter,
     reports: Reports,
     group: ProcessGroup,
+    owner: OwnerId,
     clock: Clock,
     until: Instant,
 }
 
 impl Shepherd {
-    /// Starts a shepherd for `group`, which may live until `until` on the lease's clock, and waits
-    /// until it is on guard.
-    pub(super) fn start(group: ProcessGroup, clock: Clock, until: Instant) -> io::Result<Self> {
+    /// Starts a shepherd for `group` and its strays under the lock of `owner`, which may live until
+    /// `until` on the lease's clock, and waits until it is on guard.
+    pub(super) fn start(
+        group: ProcessGroup,
+        owner: OwnerId,
+        clock: Clock,
+        until: Instant,
+    ) -> io::Result<Self> {
         let (far_end, orders) = io::pipe()?;
         // A shepherd that does not read must not block the wrapper.
         fcntl_setfl(&orders, fcntl_getfl(&orders)? | OFlags::NONBLOCK)?;
         // The group stands on its command line: a wrapper that dies from now on is missed at once.
         let mut process = this_program(ROLE)
             .arg(group.id().as_raw_pid().to_string())
+            .arg(owner.to_string())
             .stdin(far_end)
             .stdout(Stdio::piped())
             .spawn()?;
@@ -51,7 +60,7 @@ impl Shepherd {
             let _ = process.kill();
             let _ = process.wait();
         })?;
-        let mut shepherd = Self { process, orders, reports, group, clock, until };
+        let mut shepherd = Self { process, orders, reports, group, owner, clock, until };
         shepherd.order(until)?;
         Ok(shepherd)
     }
@@ -73,9 +82,11 @@ impl Shepherd {
         Ok(())
     }
 
-    /// Replaces a shepherd that somebody ended. One that ended because it has acted is left so.
+    /// Replaces a shepherd that somebody ended or stopped. One that ended because it has acted is
+    /// left so.
     pub(super) fn keep_alive(&mut self) -> io::Result<()> {
-        if self.process.try_wait()?.is_some() && !self.has_acted() {
+        let is_off_guard = self.process.try_wait()?.is_some() || procfs::is_stopped(self.pid());
+        if is_off_guard && !self.has_acted() {
             return self.replace(self.until);
         }
         Ok(())
@@ -94,7 +105,7 @@ impl Shepherd {
     }
 
     fn replace(&mut self, until: Instant) -> io::Result<()> {
-        let fresh = Self::start(self.group, self.clock.clone(), until)?;
+        let fresh = Self::start(self.group, self.owner, self.clock.clone(), until)?;
         let old = std::mem::replace(self, fresh);
         old.dismiss();
         Ok(())
@@ -119,6 +130,6 @@ impl Shepherd {
 }
 
 /// The shepherd's role.
-pub(super) fn main(group: Option<ProcessGroup>) -> ExitCode {
-    watch::main(group)
+pub(super) fn main(group: Option<ProcessGroup>, owner: Option<OsString>) -> ExitCode {
+    watch::main(group, owner)
 }

@@ -1,5 +1,6 @@
 //! The shepherd's own life.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,15 +14,19 @@ use super::reports::Report;
 use crate::message::say;
 use crate::run::group::ProcessGroup;
 use crate::run::signals;
+use crate::run::strays::Strays;
 
 /// Poll runs on a clock that stands still while the machine is suspended; look at the real one this often.
 const CLOCK_CHECK: Duration = Duration::from_millis(250);
 
-pub(super) fn main(group: Option<ProcessGroup>) -> ExitCode {
-    let Some(group) = group else { return ExitCode::FAILURE };
-    // Started through a link, it would go by the link's name.
+pub(super) fn main(group: Option<ProcessGroup>, owner: Option<OsString>) -> ExitCode {
+    let owner = owner.and_then(|owner| owner.into_string().ok());
+    let (Some(group), Some(owner)) = (group, owner) else { return ExitCode::FAILURE };
+    // While we are in the command's session.
+    let strays = Strays::of(group, &owner);
+    // Not the wrapper's name: whoever ends processes by name must not hit both at once.
     #[cfg(target_os = "linux")]
-    let _ = rustix::thread::set_name(c"distlock");
+    let _ = rustix::thread::set_name(c"lock-shepherd");
     // Away from the terminal and its hang-ups, and from any folder somebody wants to unmount.
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");
@@ -30,12 +35,13 @@ pub(super) fn main(group: Option<ProcessGroup>) -> ExitCode {
     let Ok(_deaf) = signals::deafen() else { return ExitCode::FAILURE };
     // If nobody hears it, the wrapper is dead, which the pipe with the orders shows next.
     Report::OnGuard.send();
-    Watch { group, inbox: Inbox::default(), until: None }.run()
+    Watch { group, strays, inbox: Inbox::default(), until: None }.run()
 }
 
 #[derive(Debug)]
 struct Watch {
     group: ProcessGroup,
+    strays: Strays,
     inbox: Inbox,
     until: Option<Instant>,
 }
@@ -54,6 +60,7 @@ impl Watch {
                 // Before the kill: whoever sees the dead command finds this too.
                 Report::TimeIsOver.send();
                 self.group.kill();
+                self.strays.end();
                 return ExitCode::SUCCESS;
             }
         }
@@ -83,11 +90,13 @@ impl Watch {
         self.until.map_or(CLOCK_CHECK, |until| until.since(now).min(CLOCK_CHECK))
     }
 
-    fn wrapper_died(&self) -> ExitCode {
+    fn wrapper_died(mut self) -> ExitCode {
         if self.group.is_alive() {
             self.group.kill();
-            say("the wrapper was killed, so its command was killed too: nobody would renew the lock");
         }
+        self.strays.end();
+        // Also if it is gone by now: the system ends the command's first process by itself.
+        say("the wrapper was killed, so its command was killed too: nobody would renew the lock");
         ExitCode::SUCCESS
     }
 }

@@ -14,6 +14,7 @@ use super::launcher::{Launcher, NOT_RUNNABLE};
 use super::procfs;
 use super::shepherd::Shepherd;
 use super::signals::{Signals, asks_to_end};
+use super::strays::{OWNER, Strays};
 use super::terminal::Terminal;
 use super::timetable::{Due, Timetable};
 use crate::durations::roughly;
@@ -34,6 +35,7 @@ pub(crate) struct Supervision<'a> {
     signals: &'a mut Signals,
     terminal: Option<Terminal>,
     command: CommandProcess,
+    strays: Strays,
     shepherd: Shepherd,
     timetable: Timetable,
     state: LockState,
@@ -49,7 +51,7 @@ pub(crate) struct Outcome {
     pub(crate) cut_short: bool,
     /// Whether the lock was gone before its time was over: then somebody took it away.
     pub(crate) taken: bool,
-    /// Whether its whole process group is gone, so that the lock may be released.
+    /// Whether its whole process group is gone, and who strayed from it, so that the lock may be released.
     pub(crate) group_is_empty: bool,
 }
 
@@ -65,7 +67,7 @@ impl<'a> Supervision<'a> {
         let environment = [
             ("DISTLOCK_KEY", guard.key().to_string()),
             ("DISTLOCK_TOKEN", guard.token().to_string()),
-            ("DISTLOCK_OWNER", guard.owner().to_string()),
+            (OWNER, guard.owner().to_string()),
         ];
         let launcher = Launcher::start(command, &environment).map_err(|error| {
             Failure::new(
@@ -74,8 +76,9 @@ impl<'a> Supervision<'a> {
             )
         })?;
         let mut timetable = Timetable::new(guard.ttl(), grace, guard.valid_until());
-        let mut shepherd = Shepherd::start(launcher.group(), clock.clone(), timetable.kill_at_latest())
-            .map_err(|error| Failure::system("can't start the process that guards the command", error))?;
+        let mut shepherd =
+            Shepherd::start(launcher.group(), guard.owner(), clock.clone(), timetable.kill_at_latest())
+                .map_err(|error| Failure::system("can't start the process that guards the command", error))?;
         let state = guard.state();
         // The start may have taken time, and the lock been renewed meanwhile.
         timetable.renewed(guard.valid_until());
@@ -118,6 +121,7 @@ impl<'a> Supervision<'a> {
             signals,
             terminal,
             command,
+            strays: Strays::of(group, &guard.owner().to_string()),
             shepherd,
             timetable,
             state,
@@ -164,17 +168,19 @@ impl<'a> Supervision<'a> {
     /// Background processes of the command are under the lock too: they end before it is released.
     async fn until_its_group_ends(&mut self) -> bool {
         let group = self.command.group();
-        if !group.is_alive() {
+        if !self.is_anybody_left() {
             return true;
         }
         group.terminate();
+        self.strays.terminate();
         let mut kill_at = self.clock.now().plus(self.grace);
         let give_up_at = kill_at.plus(self.guard.ttl());
-        while group.is_alive() {
+        while self.is_anybody_left() {
             self.look_at_lease();
             let now = self.clock.now();
             if now >= kill_at.min(self.timetable.kill_at()) {
                 group.kill();
+                self.strays.kill();
             }
             if now >= give_up_at {
                 return false;
@@ -187,6 +193,10 @@ impl<'a> Supervision<'a> {
             }
         }
         true
+    }
+
+    fn is_anybody_left(&mut self) -> bool {
+        self.command.group().is_alive() || self.strays.are_alive()
     }
 
     /// Takes in what happened to the lease, and passes it on to the shepherd.
@@ -232,6 +242,7 @@ impl<'a> Supervision<'a> {
             self.done = due;
             if due == Due::Terminate {
                 self.command.group().terminate();
+                self.strays.terminate();
             }
         }
         if due == Due::Kill {
