@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,13 +100,19 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
         future::pending().await
     }
 
-    /// Passes a held lock on to `next`, which gets a higher token.
+    /// Passes a held lock on to `next`, which gets a higher token, past everybody who waits.
     ///
-    /// - After it, `lease`'s owner does not hold the lock, whatever the result is.
-    /// - `Busy` if somebody else got it, or if `lease` was not held any more.
+    /// - After `Acquired`, `lease`'s owner does not hold the lock, and leaves no trace.
+    /// - It leaves no place in the queue, whatever `next.queue` says.
+    /// - A store that declares [`Supports::hand_over`](crate::Supports) does it in one step: `Busy`
+    ///   then means that `lease` was not held any more, and that nothing changed.
+    /// - The default, which the client does not use, gives the lock back first, and somebody else
+    ///   may get it in between.
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
-        self.unlock(&lease.claim).await?;
-        self.try_lock(next).await
+        match self.unlock(&lease.claim).await? {
+            Release::Released => self.try_lock(&next.clone().queue(false)).await,
+            Release::NotHeld(_) => Ok(TryLock::Busy(Busy::unknown())),
+        }
     }
 
     /// Asks the store how it is: reachable, version, settings that endanger locks.
@@ -127,9 +134,27 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     }
 }
 
-// Called on the Arc itself, each call is boxed once more than on what it points to: hot paths call
-// `(*backend).unlock(…)`.
-#[async_trait]
+/// What the macro of `async-trait` makes of an async method's result.
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Forwards a method as the macro of `async-trait` spells it out, without boxing its future once more.
+macro_rules! forward {
+    ($name:ident(&self $(, $argument:ident: $life:lifetime $type:ty)* $(; $plain:ident: $by_value:ty)?) -> $output:ty) => {
+        fn $name<'me, $($life,)* 'all>(
+            &'me self,
+            $($argument: &$life $type,)*
+            $($plain: $by_value,)?
+        ) -> Boxed<'all, $output>
+        where
+            'me: 'all,
+            $($life: 'all,)*
+            Self: 'all,
+        {
+            (**self).$name($($argument,)* $($plain,)?)
+        }
+    };
+}
+
 #[deny(clippy::missing_trait_methods)]
 impl<B: LockBackend + ?Sized> LockBackend for Arc<B> {
     fn info(&self) -> &BackendInfo {
@@ -138,42 +163,22 @@ impl<B: LockBackend + ?Sized> LockBackend for Arc<B> {
     fn clock(&self) -> Clock {
         (**self).clock()
     }
-    async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
-        (**self).try_lock(request).await
-    }
-    async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
-        (**self).renew(lease, ttl).await
-    }
-    async fn unlock(&self, claim: &Claim) -> Result<Release> {
-        (**self).unlock(claim).await
-    }
-    async fn lock(&self, request: &LockRequest, deadline: Deadline) -> Result<Lease> {
-        (**self).lock(request, deadline).await
-    }
-    async fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Vec<Result<Renewal>> {
-        (**self).renew_many(leases, ttl).await
-    }
-    async fn watch_release(&self, claim: &Claim, busy: &Busy) -> Result<()> {
-        (**self).watch_release(claim, busy).await
-    }
-    async fn watch_loss(&self, lease: &Lease) -> Result<()> {
-        (**self).watch_loss(lease).await
-    }
-    async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
-        (**self).hand_over(lease, next).await
-    }
-    async fn probe(&self) -> Result<Health> {
-        (**self).probe().await
-    }
+    forward!(try_lock(&self, request: 'a LockRequest) -> Result<TryLock>);
+    forward!(renew(&self, lease: 'a Lease; ttl: Duration) -> Result<Renewal>);
+    forward!(unlock(&self, claim: 'a Claim) -> Result<Release>);
+    forward!(lock(&self, request: 'a LockRequest; deadline: Deadline) -> Result<Lease>);
+    forward!(renew_many(&self, leases: 'a [Lease]; ttl: Duration) -> Vec<Result<Renewal>>);
+    forward!(watch_release(&self, claim: 'a Claim, busy: 'b Busy) -> Result<()>);
+    forward!(watch_loss(&self, lease: 'a Lease) -> Result<()>);
+    forward!(hand_over(&self, lease: 'a Lease, next: 'b LockRequest) -> Result<TryLock>);
+    forward!(probe(&self) -> Result<Health>);
     fn admin(&self) -> Option<&dyn LockAdmin> {
         (**self).admin()
     }
     fn commands_sent(&self) -> Option<u64> {
         (**self).commands_sent()
     }
-    async fn close(&self) -> Result<()> {
-        (**self).close().await
-    }
+    forward!(close(&self) -> Result<()>);
 }
 
 const _: fn(&dyn LockBackend) = |_| {};

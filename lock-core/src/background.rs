@@ -130,22 +130,31 @@ async fn drive(leave: Leave, watchdog: Arc<Watchdog>, releaser: Arc<Releaser>) {
     let clock = releaser.clock();
     let mut renewals = FuturesUnordered::new();
     let mut sweeps = FuturesUnordered::new();
+    let mut later = FuturesUnordered::new();
     let mut listening = FuturesUnordered::new();
     loop {
         renewals.extend(watchdog.tick(&task).into_iter().map(|batch| watchdog.renew(batch)));
         while sweeps.len() < Releaser::PARALLEL
             && let Some(sweep) = releaser.next()
         {
-            sweeps.push(releaser.run(sweep));
+            if sweep.is_for_later() {
+                later.push(releaser.later(sweep));
+            } else {
+                sweeps.push(releaser.run(sweep));
+            }
         }
         listening.extend(watchdog.newly_held().into_iter().map(|held| watchdog.listen(held)));
         let closed = leave.tasks.closed.load(Ordering::Acquire);
-        if closed && renewals.is_empty() && sweeps.is_empty() && watchdog.is_empty() {
+        if closed && renewals.is_empty() && sweeps.is_empty() && later.is_empty() && watchdog.is_empty() {
             return;
         }
         tokio::select! {
             Some(()) = renewals.next(), if !renewals.is_empty() => {}
-            Some(()) = sweeps.next(), if !sweeps.is_empty() => {}
+            Some(doubtful) = sweeps.next(), if !sweeps.is_empty() => {
+                // Outside the slots: many of them must not hold up the releases behind.
+                later.extend(doubtful.map(|sweep| releaser.later(sweep)));
+            }
+            Some(()) = later.next(), if !later.is_empty() => {}
             Some(()) = listening.next(), if !listening.is_empty() => {}
             () = task.rest(&clock) => {}
         }

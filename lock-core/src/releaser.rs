@@ -71,6 +71,11 @@ impl Sweep {
         Self { claim, ttl, op_timeout, doubtful: true, acknowledged: false, turn }
     }
 
+    /// Whether only the later sweep is left to do.
+    pub(crate) const fn is_for_later(&self) -> bool {
+        self.acknowledged && self.doubtful
+    }
+
     /// The later sweep alone, after a release that the store acknowledged.
     pub(crate) const fn acknowledged(mut self) -> Self {
         self.acknowledged = true;
@@ -99,26 +104,34 @@ impl Releaser {
         self.background.wake_all();
     }
 
-    /// Takes the next sweep, to be [`run`](Releaser::run).
+    /// Takes the next sweep, to be [`run`](Releaser::run), or [kept for later](Releaser::later) if
+    /// its release was acknowledged already.
     pub(crate) fn next(&self) -> Option<Sweep> {
         self.queue().waiting.pop_front()
     }
 
-    /// Sweeps until the store acknowledges it, and once more later if the claim is doubtful. Gives
-    /// up when the record must have run out by itself.
-    pub(crate) async fn run(&self, sweep: Sweep) {
+    /// Sweeps until the store acknowledges it. Gives up when the record must have run out by itself.
+    /// A doubtful claim comes back, to be [swept again later](Releaser::later).
+    pub(crate) async fn run(&self, sweep: Sweep) -> Option<Sweep> {
         let mut sweep = Unfinished { releaser: self, sweep: Some(sweep) };
-        let Some(job) = sweep.sweep.as_mut() else { return };
+        let job = sweep.sweep.as_mut()?;
         let give_up = self.clock.now().plus(job.ttl).plus(job.op_timeout * 2);
-        if job.acknowledged || self.until_acknowledged(job, give_up).await {
-            job.acknowledged = true;
-            if job.doubtful {
-                // The lost request can't land later than this: the store works on nothing for longer.
-                sleep_until(&self.clock, self.clock.now().plus(job.op_timeout)).await;
-                self.until_acknowledged(job, give_up.plus(job.op_timeout)).await;
-            }
+        job.acknowledged |= self.until_acknowledged(job, give_up).await;
+        if job.doubtful && job.acknowledged {
+            return sweep.sweep.take();
         }
         sweep.done();
+        None
+    }
+
+    /// Waits until no request of the claim can be on its way any more, and queues the last sweep.
+    pub(crate) async fn later(&self, sweep: Sweep) {
+        let mut sweep = Unfinished { releaser: self, sweep: Some(sweep) };
+        let Some(job) = sweep.sweep.as_mut() else { return };
+        // The lost request can't land later than this: the store works on nothing for longer.
+        sleep_until(&self.clock, self.clock.now().plus(job.op_timeout)).await;
+        job.doubtful = false;
+        // Dropping it queues it.
     }
 
     /// What is not yet known to be gone.
@@ -142,7 +155,7 @@ impl Releaser {
     async fn until_acknowledged(&self, job: &mut Sweep, give_up: Instant) -> bool {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         loop {
-            let unlock = unpanicked((*self.backend).unlock(&job.claim));
+            let unlock = unpanicked(self.backend.unlock(&job.claim));
             let answer = bounded(job.op_timeout, unlock).await;
             drop(job.turn.take());
             if answer.is_ok() {
@@ -183,8 +196,11 @@ impl Unfinished<'_> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        if let Some(sweep) = self.sweep.take() {
+        if let Some(mut sweep) = self.sweep.take() {
+            let turn = sweep.turn.take();
             self.releaser.queue().waiting.push_front(sweep);
+            self.releaser.background.wake_all();
+            drop(turn);
         }
     }
 }

@@ -21,6 +21,8 @@ const POLL_LEAST: Duration = Duration::from_millis(50);
 const CLOCK_CHECK: Duration = Duration::from_millis(250);
 /// A holder that is about to expire is asked after again this much later than its expiry.
 const EXPIRY_SLACK: Duration = Duration::from_millis(1);
+/// Least time for one attempt, however short the caller's patience.
+const ATTEMPT_LEAST: Duration = Duration::from_millis(250);
 /// What a lease must have left to be worth handing out.
 const LEAST_VALIDITY: Duration = Duration::from_millis(1);
 
@@ -85,7 +87,10 @@ where
     /// Runs the loop; `observe` sees every answer but the grant.
     pub(crate) async fn run(&mut self, mut observe: impl FnMut(Result<&Busy, &Error>)) -> Result<Lease> {
         loop {
-            match attempt(self.backend, self.request, self.op_timeout).await {
+            // A silent store must not outlast the caller's patience by much.
+            let left = self.deadline.remaining(&self.clock).unwrap_or(Duration::MAX);
+            let limit = self.op_timeout.min(left.max(ATTEMPT_LEAST));
+            match attempt(self.backend, self.request, limit).await {
                 Ok(TryLock::Acquired(lease)) => return Ok(lease),
                 Ok(TryLock::Busy(busy)) => {
                     self.trouble.reset();
@@ -230,6 +235,9 @@ pub(crate) async fn bounded<T>(limit: Duration, operation: impl Future<Output = 
 
 /// Sleeps until `until` on `clock`, whatever tokio's timers make of a suspended machine.
 pub(crate) async fn sleep_until(clock: &Clock, until: Instant) {
+    if until == Instant::FAR {
+        return std::future::pending().await;
+    }
     loop {
         let left = until.since(clock.now());
         if left.is_zero() {

@@ -106,13 +106,7 @@ impl SqliteBackend {
 
     async fn pass_on(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
         let ttl = self.ttl(next.ttl)?;
-        if next.claim.key == lease.claim.key
-            && let Some(outcome) = hand_over::hand_over(&self.store, &self.tokens, lease, next, ttl).await?
-        {
-            return Ok(outcome);
-        }
-        self.release(&lease.claim).await?;
-        acquire::try_lock(&self.store, &self.tokens, next, ttl).await
+        hand_over::hand_over(&self.store, &self.tokens, lease, next, ttl).await
     }
 }
 

@@ -49,16 +49,14 @@ impl Checkpoints {
 
     /// Starts a checkpoint in the background, unless one is running.
     pub(super) fn start(self: &Arc<Self>) {
-        if !self.running.begin() {
-            return;
-        }
+        let Some(running) = self.running.begin() else { return };
         let checkpoints = Arc::clone(self);
         #[expect(
             clippy::disallowed_methods,
             reason = "no operation must wait for it; it ends after a few statements"
         )]
         tokio::spawn(async move {
-            let _running = checkpoints.running.until_dropped();
+            let _running = running;
             // If somebody is in the way, or the disk is full, the next one will do.
             let _ = checkpoints.copy().await;
         });

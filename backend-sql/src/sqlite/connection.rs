@@ -85,7 +85,7 @@ impl Connection {
             }
             Slot::Unopened => *slot = Slot::Open(self.file.connect(self.use_for).await?),
         }
-        Ok(Turn { connection: self, slot })
+        Ok(Turn { connection: self, slot, midway: false })
     }
 
     /// Closes the connection; later turns fail with `Shutdown`.
@@ -116,9 +116,31 @@ impl Connection {
 pub(super) struct Turn<'a> {
     connection: &'a Connection,
     slot: MutexGuard<'a, Slot>,
+    /// Between two statements that belong together.
+    midway: bool,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.midway {
+            // The next turn must not begin where this one stopped. SQLite rolls back what was open.
+            *self.slot = Slot::Unopened;
+        }
+    }
 }
 
 impl Turn<'_> {
+    /// Several statements follow that belong together. If the turn ends before [`Turn::is_through`],
+    /// as when the runtime does, its connection is closed and the next turn opens another.
+    pub(super) const fn several(&mut self) {
+        self.midway = true;
+    }
+
+    /// The connection is again as it was before [`Turn::several`].
+    pub(super) const fn is_through(&mut self) {
+        self.midway = false;
+    }
+
     /// Runs one statement, again and again while other connections are in the way.
     pub(super) async fn run(&mut self, statement: impl Fn(Moment) -> Statement + Send) -> Result<Answer> {
         let path = self.connection.file.path();

@@ -1,5 +1,6 @@
 //! The database file: whether it can hold locks, and connections to it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub(super) struct DatabaseFile {
     path: PathBuf,
     /// Device and inode of the file that was opened first.
     opened: Arc<OnceLock<(u64, u64)>>,
+    /// Set once commits are known to go to a write-ahead log, which bears being synced rarely.
+    has_log: Arc<OnceLock<()>>,
 }
 
 impl DatabaseFile {
@@ -44,7 +47,7 @@ impl DatabaseFile {
             Error::new(ErrorKind::Misconfigured, "can't tell the current folder; give an absolute path")
                 .caused_by(source)
         })?;
-        Ok(Self { path, opened: Arc::default() })
+        Ok(Self { path, opened: Arc::default(), has_log: Arc::default() })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -65,7 +68,7 @@ impl DatabaseFile {
     pub(super) async fn connect(&self, use_for: Use) -> Result<SqliteConnection> {
         let options = SqliteConnectOptions::new()
             .filename(&self.path)
-            .create_if_missing(use_for == Use::Writing)
+            .create_if_missing(use_for == Use::Writing && self.opened.get().is_none())
             .busy_timeout(match use_for {
                 Use::Writing | Use::Reading => SQLITE_BUSY_TIMEOUT,
                 Use::Checkpoints => CHECKPOINT_BUSY_TIMEOUT,
@@ -77,11 +80,25 @@ impl DatabaseFile {
             Use::Writing | Use::Checkpoints => options.pragma("wal_autocheckpoint", "0"),
             Use::Reading => options.pragma("query_only", "ON"),
         };
-        options.connect().await.map_err(|error| self.denied().unwrap_or_else(|| classify(error, &self.path)))
+        // A connection that takes another's place goes on as that one did.
+        let options = if use_for == Use::Writing && self.has_log.get().is_some() {
+            options.pragma("synchronous", "NORMAL")
+        } else {
+            options
+        };
+        let opened = options.connect().await;
+        let opened = opened.map_err(|error| self.denied().unwrap_or_else(|| classify(error, &self.path)))?;
+        if self.opened.get().is_some() {
+            self.check_in_place()?;
+        }
+        Ok(opened)
     }
 
-    /// Notes which file has the name, right after it was opened.
-    pub(super) fn remember(&self) {
+    /// Notes which file has the name, right after it was opened, and how it takes commits.
+    pub(super) fn remember(&self, has_log: bool) {
+        if has_log {
+            self.has_log.get_or_init(|| ());
+        }
         if let Some(identity) = identity(&self.path) {
             self.opened.get_or_init(|| identity);
         }
@@ -141,6 +158,12 @@ fn check_path(path: &Path) -> Result<()> {
     if path.is_dir() {
         return misconfigured(format!("{} is a folder; name a file in it", path.display()));
     }
+    if std::fs::metadata(path).is_ok_and(|found| found.nlink() > 1) {
+        return misconfigured(format!(
+            "{} has several names (hard links), and SQLite keeps a log for each name, so programs would not see each other's locks; remove the other names and use this one everywhere",
+            path.display()
+        ));
+    }
     match network_file_system(if path.exists() { path } else { folder }) {
         Some(name) => misconfigured(format!(
             "{} is on a network file system ({name}), where SQLite's file locks do not hold; choose a local file, or a store with a server",
@@ -151,7 +174,6 @@ fn check_path(path: &Path) -> Result<()> {
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
     // Asks for the name alone. To open the file here, and close it, would end SQLite's locks on it.
     std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }

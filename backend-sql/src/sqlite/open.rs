@@ -27,8 +27,9 @@ pub(super) async fn open(config: &SqliteConfig) -> Result<Store> {
     let journal_mode = prepare(&mut writer.turn().await?, &file, &machine).await?;
     // Opens it, so that what is in its way shows now.
     drop(reader.turn().await?);
-    file.remember();
-    Ok(Store { file, machine, writer, reader, checkpoints, journal_mode })
+    let store = Store { file, machine, writer, reader, checkpoints, journal_mode };
+    store.file.remember(store.has_write_ahead_log());
+    Ok(store)
 }
 
 async fn prepare(turn: &mut Turn<'_>, file: &DatabaseFile, machine: &Machine) -> Result<String> {

@@ -63,16 +63,17 @@ impl Pruner {
 
     /// Counts a release, and starts a sweep when one is due.
     pub(super) fn after_release(self: &Arc<Self>) {
-        if self.releases.fetch_add(1, Ordering::Relaxed) % EVERY != EVERY - 1 || !self.sweeping.begin() {
+        if self.releases.fetch_add(1, Ordering::Relaxed) % EVERY != EVERY - 1 {
             return;
         }
+        let Some(running) = self.sweeping.begin() else { return };
         let pruner = Arc::clone(self);
         #[expect(
             clippy::disallowed_methods,
             reason = "a release must not wait for the sweep; bounded by the busy time-out"
         )]
         tokio::spawn(async move {
-            let _running = pruner.sweeping.until_dropped();
+            let _running = running;
             // What fails is left to the next sweep.
             let _ = pruner.sweep().await;
         });

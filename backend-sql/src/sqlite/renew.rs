@@ -25,10 +25,18 @@ macro_rules! prolong {
     };
 }
 
+/// A hold that can be prolonged: it is not damaged, and not known to be over.
+macro_rules! lasts {
+    () => {
+        "l.ttl > 0 AND l.deadline > 0 AND (l.epoch <> ?1 OR (l.epoch = ?1 AND l.deadline > ?2))"
+    };
+}
+
 const RENEW: &str = concat!(
     "UPDATE distlock_locks AS l SET ",
     prolong!(),
-    " WHERE l.key = ?4 AND l.owner = ?5 AND l.token = ?6 AND (l.epoch <> ?1 OR l.deadline > ?2)"
+    " WHERE l.key = ?4 AND l.owner = ?5 AND l.token = ?6 AND ",
+    lasts!()
 );
 
 /// Prolongs the leases in a JSON list of `[key, owner, token]`, bytes in hexadecimal.
@@ -36,14 +44,15 @@ const RENEW_MANY: &str = concat!(
     "UPDATE distlock_locks AS l SET ",
     prolong!(),
     " FROM json_each(?4) j WHERE l.key = unhex(j.value ->> 0) AND l.owner = unhex(j.value ->> 1)
-   AND l.token = j.value ->> 2 AND (l.epoch <> ?1 OR l.deadline > ?2)"
+   AND l.token = j.value ->> 2 AND ",
+    lasts!()
 );
 
 /// Which of the leases in the list last until `?2 + ?3`.
 const RENEWED: &str = "SELECT l.key, l.owner, l.token FROM json_each(?4) j
  JOIN distlock_locks l ON l.key = unhex(j.value ->> 0) AND l.owner = unhex(j.value ->> 1)
    AND l.token = j.value ->> 2
- WHERE l.epoch = ?1 AND l.deadline >= ?2 + ?3";
+ WHERE l.ttl > 0 AND l.epoch = ?1 AND l.deadline >= ?2 + ?3";
 
 /// Prolongs one lease.
 pub(super) async fn renew(store: &Store, lease: &Lease, ttl: Duration) -> Result<Renewal> {

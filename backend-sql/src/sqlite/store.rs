@@ -5,7 +5,7 @@ use std::sync::Arc;
 use distlock_core::{Error, ErrorKind, Result};
 
 use super::checkpoints::Checkpoints;
-use super::connection::{Answer, Connection, Statement};
+use super::connection::{Answer, Connection, Statement, Turn};
 use super::file::DatabaseFile;
 use super::machine::{Machine, Moment};
 
@@ -45,11 +45,13 @@ impl Store {
         let store = Arc::clone(self);
         owned(async move {
             let mut turn = store.writer.turn().await?;
+            turn.several();
             turn.run(|_| sqlx::query("PRAGMA synchronous = FULL")).await?;
             let answer = turn.run(statement).await;
             if store.has_write_ahead_log() {
                 turn.run(|_| sqlx::query("PRAGMA synchronous = NORMAL")).await?;
             }
+            turn.is_through();
             answer
         })
         .await
@@ -64,24 +66,14 @@ impl Store {
         let store = Arc::clone(self);
         owned(async move {
             let mut turn = store.writer.turn().await?;
-            turn.run(|_| sqlx::query("BEGIN IMMEDIATE")).await?;
-            let count = statements(store.machine.moment()).len();
-            let mut answers = Vec::with_capacity(count);
-            for at in 0..count {
-                match turn.run(|moment| statements(moment).swap_remove(at)).await {
-                    Ok(answer) => answers.push(answer),
-                    Err(error) => {
-                        // Most errors have rolled back already, and then this one fails.
-                        let _ = turn.run(|_| sqlx::query("ROLLBACK")).await;
-                        return Err(error);
-                    }
-                }
+            turn.several();
+            let outcome = in_transaction(&mut turn, &store.machine, statements).await;
+            // Most errors have rolled back already, and then this fails. If it fails with the
+            // transaction open, the connection goes, and the transaction with it.
+            if outcome.is_ok() || turn.run(|_| sqlx::query("ROLLBACK")).await.is_ok() {
+                turn.is_through();
             }
-            if let Err(error) = turn.run(|_| sqlx::query("COMMIT")).await {
-                let _ = turn.run(|_| sqlx::query("ROLLBACK")).await;
-                return Err(error);
-            }
-            Ok(answers)
+            outcome
         })
         .await
     }
@@ -90,6 +82,21 @@ impl Store {
     pub(super) fn has_write_ahead_log(&self) -> bool {
         self.journal_mode == "wal"
     }
+}
+
+async fn in_transaction(
+    turn: &mut Turn<'_>,
+    machine: &Machine,
+    statements: impl Fn(Moment) -> Vec<Statement> + Send + Sync,
+) -> Result<Vec<Answer>> {
+    turn.run(|_| sqlx::query("BEGIN IMMEDIATE")).await?;
+    let count = statements(machine.moment()).len();
+    let mut answers = Vec::with_capacity(count);
+    for at in 0..count {
+        answers.push(turn.run(|moment| statements(moment).swap_remove(at)).await?);
+    }
+    turn.run(|_| sqlx::query("COMMIT")).await?;
+    Ok(answers)
 }
 
 /// Runs `work` to its end, whether its caller waits for it or is dropped.

@@ -12,6 +12,7 @@ use distlock_core::{Error, ErrorKind, FencingToken, Result};
 use tokio::sync::Mutex;
 
 use super::look::no_bounds;
+use super::machine::Moment;
 use super::record::column;
 use super::running::Running;
 use super::store::Store;
@@ -33,11 +34,23 @@ const MAKE_USE: &str = "UPDATE distlock_meta SET token_ceiling = max(token_ceili
 
 const RAISE_FLOOR: &str = "UPDATE distlock_meta SET token_floor = max(token_floor, ?1) WHERE id = 1";
 
+/// The store's bounds at one moment.
+struct Bounds {
+    floor: i64,
+    ceiling: i64,
+    read: Moment,
+}
+
+/// Whether so little of the supply is left behind `token` that more should be reserved.
+const fn is_low(ceiling: i64, token: i64) -> bool {
+    ceiling.saturating_sub(token) < BLOCK / 2
+}
+
 /// The supply of tokens.
 #[derive(Debug)]
 pub(super) struct TokenReserve {
     store: Arc<Store>,
-    /// The highest token known to be usable.
+    /// The highest token that was usable when the bounds were read last. Only a hint.
     ceiling: AtomicI64,
     /// The lowest token that may do for every key, as far as this program has seen: above the floor
     /// and its own grants. Usually the wall clock is ahead of it.
@@ -71,7 +84,8 @@ impl TokenReserve {
         self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
         if wanted > ceiling {
             let _one = self.reserving.lock().await;
-            if self.ceiling.load(Ordering::Acquire) < wanted {
+            // Somebody else may have been faster.
+            if self.bounds().await?.ceiling < wanted {
                 self.reserve_block(wanted).await?;
             }
         }
@@ -84,16 +98,17 @@ impl TokenReserve {
     pub(super) fn granted(self: &Arc<Self>, token: FencingToken) {
         let token = token.get_i64();
         self.least.fetch_max(token.saturating_add(1), Ordering::AcqRel);
-        if !self.is_low(token) || !self.ahead.begin() {
+        if !is_low(self.ceiling.load(Ordering::Acquire), token) {
             return;
         }
+        let Some(running) = self.ahead.begin() else { return };
         let tokens = Arc::clone(self);
         #[expect(
             clippy::disallowed_methods,
             reason = "a grant must not wait for the disk; bounded by the busy time-out"
         )]
         tokio::spawn(async move {
-            let _running = tokens.ahead.until_dropped();
+            let _running = running;
             // What fails here is tried again, and reported, by the grant that finds no token.
             let _ = tokens.top_up(token).await;
         });
@@ -120,19 +135,21 @@ impl TokenReserve {
 
     async fn top_up(&self, token: i64) -> Result<()> {
         let _one = self.reserving.lock().await;
-        let answer = self.store.read(|_| sqlx::query(BOUNDS)).await?;
-        let Some(row) = answer.rows.first() else { return Err(no_bounds()) };
-        let (floor, ceiling) = (column::<i64>(row, 0)?, column::<i64>(row, 1)?);
         // Another program may have been faster.
-        self.ceiling.fetch_max(ceiling, Ordering::AcqRel);
-        let least = token.max(floor).saturating_add(1);
+        let bounds = self.bounds().await?;
+        let least = token.max(bounds.floor).saturating_add(1);
         self.least.fetch_max(least, Ordering::AcqRel);
-        let next = least.max(answer.sent.wall_micros);
-        if self.is_low(next) { self.reserve_block(next).await } else { Ok(()) }
+        let next = least.max(bounds.read.wall_micros);
+        if is_low(bounds.ceiling, next) { self.reserve_block(next).await } else { Ok(()) }
     }
 
-    fn is_low(&self, token: i64) -> bool {
-        self.ceiling.load(Ordering::Acquire).saturating_sub(token) < BLOCK / 2
+    /// Reads the bounds. What was known before does not count: the row may have been made anew.
+    async fn bounds(&self) -> Result<Bounds> {
+        let answer = self.store.read(|_| sqlx::query(BOUNDS)).await?;
+        let Some(row) = answer.rows.first() else { return Err(no_bounds()) };
+        let bounds = Bounds { floor: column(row, 0)?, ceiling: column(row, 1)?, read: answer.sent };
+        self.ceiling.store(bounds.ceiling, Ordering::Release);
+        Ok(bounds)
     }
 
     async fn reserve_block(&self, wanted: i64) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Damaged records, missing tables, and databases that stop taking writes.
 
-use distlock_core::{Effect, ErrorKind, LockBackend};
+use distlock_core::{Effect, ErrorKind, LockBackend, Renewal};
 use sqlx::Row;
 
 use crate::support::{Place, SECOND, granted, key, request, take};
@@ -42,6 +42,29 @@ async fn b118_a_damaged_record_is_corrupt_for_its_key_alone_and_can_be_replaced(
         let next = granted(backend.try_lock(&request("bad", SECOND)).await);
         assert!(next.token > lease.token, "{damage}");
         assert!(next.token.get() < i64::MAX as u64 / 2, "{damage}: {}", next.token);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_record_is_not_renewed_and_takes_no_other_with_it() {
+    for damage in ["deadline = NULL", "epoch = NULL", "ttl = NULL", "ttl = 0", "deadline = 0"] {
+        let place = Place::new();
+        let backend = place.open().await;
+        let leases = [
+            take(&backend, "good", 10 * SECOND).await,
+            take(&backend, "bad", 10 * SECOND).await,
+            take(&backend, "fine", 10 * SECOND).await,
+        ];
+        place.execute(&format!("UPDATE distlock_locks SET {damage} WHERE key = CAST('bad' AS BLOB)")).await;
+        // A shorter ttl than what is left must not count as there already.
+        for ttl in [20 * SECOND, SECOND] {
+            let error = backend.renew(&leases[1], ttl).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{damage}: {error}");
+            let renewals = backend.renew_many(&leases, ttl).await;
+            assert!(matches!(renewals[0], Ok(Renewal::Renewed { .. })), "{damage}");
+            assert_eq!(renewals[1].as_ref().unwrap_err().kind(), ErrorKind::Corrupt, "{damage}");
+            assert!(matches!(renewals[2], Ok(Renewal::Renewed { .. })), "{damage}");
+        }
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
-use distlock_core::{LockBackend, LostReason, Release};
+use distlock_core::{LockAdmin, LockBackend, LostReason, Release};
 use distlock_sql::sqlite::SqliteBackend;
 use sqlx::{Connection, Row};
+use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{MS, Place, SECOND, busy, granted, key, queued, request, take};
+use crate::support::{MS, Place, SECOND, busy, eventually, granted, key, queued, request, take};
 
 /// Polls `future` up to `times` times and drops it; the result if it was ready by then.
 async fn poll_times<F: Future>(times: usize, future: F) -> Option<F::Output> {
@@ -175,4 +177,52 @@ async fn a_watch_dropped_leaves_nothing() {
     backend.unlock(&lease.claim).await.unwrap();
     nothing_is_left_of(&place, &backend).await;
     granted(backend.try_lock(&request("a", SECOND)).await);
+}
+
+#[test]
+fn a_runtime_that_ends_inside_a_transaction_leaves_none_open() {
+    let lasting = Runtime::new().unwrap();
+    for round in 0..60 {
+        let place = Place::new();
+        let backend = Arc::new(lasting.block_on(place.open()));
+        let brief = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let operator = Arc::clone(&backend);
+        brief.spawn(async move {
+            loop {
+                operator.force_unlock(&key("a")).await.unwrap();
+            }
+        });
+        // Each round stops it somewhere else.
+        let sent = backend.commands_sent().unwrap() + 3 + round;
+        while backend.commands_sent().unwrap() < sent {
+            std::thread::yield_now();
+        }
+        brief.shutdown_timeout(SECOND);
+        lasting.block_on(async {
+            take(&backend, "z", 10 * SECOND).await;
+            let held = place.rows("SELECT 1 FROM distlock_locks WHERE owner IS NOT NULL").await;
+            assert_eq!(held.len(), 1, "round {round}: the grant is not committed");
+            backend.force_unlock(&key("a")).await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn background_work_that_a_runtime_dropped_unpolled_is_begun_anew() {
+    let place = Place::new();
+    let brief = Builder::new_current_thread().enable_all().build().unwrap();
+    // The first reservation starts a checkpoint, which gets no turn in this runtime.
+    let backend = brief.block_on(place.open());
+    drop(brief);
+    Runtime::new().unwrap().block_on(async {
+        let before = std::fs::metadata(place.file()).unwrap().len();
+        for _ in 0..300 {
+            let lease = take(&backend, "a", 10 * SECOND).await;
+            backend.unlock(&lease.claim).await.unwrap();
+        }
+        eventually(5 * SECOND, "the log is copied into the main file", || async {
+            std::fs::metadata(place.file()).unwrap().len() > before
+        })
+        .await;
+    });
 }

@@ -1,11 +1,13 @@
 //! Taking, keeping and giving back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_core::{
-    Busy, Claim, ErrorKind, LockBackend, LockKey, LockRequest, LostReason, Metadata, Release, Renewal,
-    TryLock,
+    Busy, Claim, Clock, ErrorKind, LockBackend, LockClient, LockKey, LockRequest, LostReason, Metadata,
+    Release, Renewal, TryLock,
 };
+use distlock_sql::sqlite::{Machine, ManualWallClock, SqliteBackend};
 
 use crate::support::{MS, Place, SECOND, busy, claim, granted, now, queued, request, take};
 
@@ -149,11 +151,43 @@ async fn passing_on_raises_the_token_and_ends_the_old_hold() {
     // The next holder's mark is gone, so nothing is in the way after it.
     backend.unlock(&second.claim).await.unwrap();
     let third = take(&backend, "a", 10 * SECOND).await;
-    // Not held any more: the next contender comes first only if the lock is free.
-    let late = busy(backend.hand_over(&first, &request("a", SECOND)).await);
+    // Not held any more: there is nothing to pass on, whether the lock is free or not.
+    let late = busy(backend.hand_over(&first, &queued("a", SECOND)).await);
     assert_eq!(late.holder.unwrap().owner, third.claim.owner);
+    let elsewhere = backend.hand_over(&third, &request("b", SECOND)).await.unwrap_err();
+    assert_eq!(elsewhere.kind(), ErrorKind::InvalidOptions);
     backend.unlock(&third.claim).await.unwrap();
-    assert!(granted(backend.hand_over(&third, &request("a", SECOND)).await).token > third.token);
+    assert!(busy(backend.hand_over(&third, &queued("a", SECOND)).await).holder.is_none());
+    assert!(place.rows("SELECT 1 FROM distlock_claims").await.is_empty(), "a hand-over does not queue");
+    take(&backend, "a", SECOND).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_was_held_for_long_is_passed_on_past_the_waiters() {
+    let place = Place::new();
+    let wall = ManualWallClock::new();
+    let machine = Machine::simulated("e", Clock::system(), &wall);
+    let backend = SqliteBackend::connect(place.config().machine(machine)).await.unwrap();
+    let first = take(&backend, "a", 60 * SECOND).await;
+    busy(backend.try_lock(&queued("a", SECOND)).await);
+    // The tokens that were reserved are all below the clock by now.
+    wall.advance(180 * SECOND);
+    let second = granted(backend.hand_over(&first, &queued("a", SECOND)).await);
+    assert_eq!(second.token.get(), u64::try_from(wall.micros()).unwrap());
+    assert_eq!(place.rows("SELECT 1 FROM distlock_claims").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_stolen_lock_is_not_reported_as_released_when_somebody_waits_here() {
+    let place = Place::new();
+    let client = LockClient::new(Arc::new(place.open().await));
+    let guard = client.lock("a").await.unwrap();
+    let mut waiter = Box::pin(client.lock("a"));
+    assert!(tokio::time::timeout(20 * MS, &mut waiter).await.is_err());
+    client.admin().unwrap().force_unlock(guard.key()).await.unwrap();
+    assert!(matches!(guard.unlock().await.unwrap(), Release::NotHeld(_)));
+    waiter.await.unwrap().unlock().await.unwrap();
+    assert!(place.rows("SELECT 1 FROM distlock_claims").await.is_empty());
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use distlock_core::{Error, ErrorKind, LockBackend, LockClient, Registry};
 use distlock_sql::sqlite::{SqliteBackend, SqliteConfig, driver};
 use sqlx::Row;
 
-use crate::support::{Place, SECOND, child, given, request, take};
+use crate::support::{Place, SECOND, busy, child, given, request, take};
 
 async fn refused(config: SqliteConfig) -> Error {
     let error = SqliteBackend::connect(config).await.unwrap_err();
@@ -100,6 +100,25 @@ async fn missing_folders_and_folders_in_the_files_place_say_what_to_do() {
     assert_eq!(refused(SqliteConfig::new(":memory:")).await.kind(), ErrorKind::InvalidOptions);
     let config = place.config().poll(std::time::Duration::ZERO);
     assert_eq!(refused(config).await.kind(), ErrorKind::InvalidOptions);
+}
+
+#[tokio::test]
+async fn a_file_with_two_names_is_refused_by_both() {
+    let place = Place::new();
+    place.open().await.close().await.unwrap();
+    std::fs::hard_link(place.file(), place.path("other.db")).unwrap();
+    for file in [place.file(), place.path("other.db")] {
+        let error = refused(SqliteConfig::new(file)).await;
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
+        assert!(error.to_string().contains("hard links"), "{error}");
+    }
+    // A symbolic link is followed to the one file, with the one log.
+    std::fs::remove_file(place.path("other.db")).unwrap();
+    std::os::unix::fs::symlink(place.file(), place.path("other.db")).unwrap();
+    let by_link = SqliteBackend::connect(SqliteConfig::new(place.path("other.db"))).await.unwrap();
+    let lease = take(&by_link, "a", 10 * SECOND).await;
+    let seen = busy(place.open().await.try_lock(&request("a", SECOND)).await);
+    assert_eq!(seen.holder.unwrap().token, lease.token);
 }
 
 #[tokio::test]

@@ -201,3 +201,23 @@ async fn two_programs_share_one_sequence() {
         backend.unlock(&lease.claim).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn bounds_that_were_made_anew_count_and_not_what_was_known_before() {
+    let place = Place::new();
+    let wall = ManualWallClock::new();
+    let backend = open(place.file(), "e", &wall).await;
+    let last = cycle(&backend, "a").await;
+    // As after a program that found the row missing made it from the records.
+    place
+        .execute(
+            "UPDATE distlock_meta SET (token_floor, token_reserve, token_ceiling) =
+             (SELECT max(token), max(token), max(token) FROM distlock_locks)",
+        )
+        .await;
+    let next = cycle(&backend, "a").await;
+    assert!(next > last);
+    let (floor, ceiling, reserve) = reserve(&place).await;
+    assert!(floor < next.get() as i64 && next.get() as i64 <= ceiling && ceiling <= reserve);
+    cycle(&backend, "b").await;
+}

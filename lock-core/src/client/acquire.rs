@@ -59,16 +59,17 @@ impl LockClient {
     pub(super) async fn try_once(&self, job: Job) -> Result<Result<LockGuard, Busy>> {
         let Job { request, timing } = job;
         let key = &request.claim.key;
-        if let Some(busy) = self.inner.turns.awaited(key) {
-            return Ok(Err(busy));
+        if let Some(obstacle) = self.inner.turns.awaited(key) {
+            return obstacle.map(Err).map_err(|error| self.inner.context(error, Operation::TryLock, key));
         }
         let armed = Attempt::new(&self.inner, request.claim.clone(), timing.ttl, timing.op_timeout, None);
         match attempt(&*self.inner.backend, &request, timing.op_timeout).await {
             Ok(TryLock::Acquired(lease)) => {
-                drop(armed.disarm());
                 let turn = self.inner.turns.try_take(key);
                 let grant = Grant { lease, timing, metadata: request.metadata, doubtful: false };
-                Ok(Ok(self.guard(grant, turn)))
+                let guard = self.guard(grant, turn)?;
+                drop(armed.disarm());
+                Ok(Ok(guard))
             }
             Ok(TryLock::Busy(busy)) => {
                 drop(armed.disarm());
@@ -105,7 +106,7 @@ impl LockClient {
                 if lease.valid_until > self.inner.clock.now() {
                     let Job { timing, request } = job;
                     let grant = Grant { lease, timing, metadata: request.metadata, doubtful: false };
-                    return Ok(self.guard(grant, Some(turn)));
+                    return self.guard(grant, Some(turn));
                 }
                 // It took too long to get here.
                 let Timing { ttl, op_timeout, .. } = job.timing;
@@ -130,9 +131,8 @@ impl LockClient {
         let backend = &*self.inner.backend;
         if backend.info().supports.native_wait {
             let lease = self.inner.unless_shut_down(backend.lock(&request, deadline)).await?;
-            let turn = armed.disarm();
             let grant = Grant { lease, timing, metadata: request.metadata, doubtful: false };
-            return Ok(self.guard(grant, turn));
+            return self.guard_of(grant, armed);
         }
         let mut wait = Wait::new(backend, &request, deadline).op_timeout(timing.op_timeout);
         let note = |answer: Result<&Busy, &Error>| {
@@ -152,25 +152,36 @@ impl LockClient {
             }
         };
         let doubtful = wait.had_trouble();
-        let turn = armed.disarm();
-        let grant = Grant { lease, timing, metadata: request.metadata, doubtful };
-        Ok(self.guard(grant, turn))
+        self.guard_of(Grant { lease, timing, metadata: request.metadata, doubtful }, armed)
     }
 
     /// Withdraws a claim of which every request was answered; `false` leaves it to the background task.
     async fn leave_queue(&self, claim: &Claim, timing: Timing) -> bool {
         const PATIENCE: Duration = Duration::from_millis(500);
-        bounded(timing.op_timeout.min(PATIENCE), (*self.inner.backend).unlock(claim)).await.is_ok()
+        bounded(timing.op_timeout.min(PATIENCE), self.inner.backend.unlock(claim)).await.is_ok()
     }
 
-    pub(super) fn guard(&self, grant: Grant, turn: Option<Turn>) -> LockGuard {
+    /// The guard of what an attempt was granted.
+    fn guard_of(&self, grant: Grant, mut armed: Attempt<'_>) -> Result<LockGuard> {
+        let guard = self.guard(grant, armed.turn.take())?;
+        drop(armed.disarm());
+        Ok(guard)
+    }
+
+    /// The guard of a grant, unless the client was shut down meanwhile; then the lock is given back.
+    pub(super) fn guard(&self, grant: Grant, turn: Option<Turn>) -> Result<LockGuard> {
         let Grant { lease, timing, metadata, doubtful } = grant;
         let held = Arc::new(Held::new(lease, timing, metadata, self.inner.clock.clone(), doubtful));
         if let Some(turn) = turn {
             turn.note_granted(&held);
             held.keep_turn(turn);
         }
-        LockGuard::new(held, Arc::clone(&self.inner))
+        let guard = LockGuard::new(held, Arc::clone(&self.inner));
+        // After it is under watch: a shutdown from now on finds it there.
+        if self.inner.is_shut_down() {
+            return Err(shut_down());
+        }
+        Ok(guard)
     }
 
     pub(super) fn timed_out(&self, request: &LockRequest, busy: Option<Busy>) -> Error {

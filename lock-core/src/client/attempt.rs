@@ -16,13 +16,14 @@ pub(super) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    pub(super) const fn new(
+    pub(super) fn new(
         client: &'a ClientInner,
         claim: Claim,
         ttl: Duration,
         op_timeout: Duration,
         turn: Option<Turn>,
     ) -> Self {
+        client.attempt_begins();
         Self { client, withdrawal: Some((claim, ttl, op_timeout)), turn }
     }
 
@@ -38,5 +39,6 @@ impl Drop for Attempt<'_> {
         if let Some((claim, ttl, op_timeout)) = self.withdrawal.take() {
             self.client.releaser.push(Sweep::withdrawal(claim, ttl, op_timeout, self.turn.take()));
         }
+        self.client.attempt_ends();
     }
 }

@@ -1,7 +1,7 @@
 //! What all clones of a client, and its guards, share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
@@ -32,6 +32,8 @@ pub(crate) struct ClientInner {
     background: Arc<BackgroundTasks>,
     shut_down: AtomicBool,
     shutting_down: Notify,
+    attempts: AtomicUsize,
+    attempts_ended: Notify,
 }
 
 impl ClientInner {
@@ -47,12 +49,45 @@ impl ClientInner {
             options,
             shut_down: AtomicBool::new(false),
             shutting_down: Notify::new(),
+            attempts: AtomicUsize::new(0),
+            attempts_ended: Notify::new(),
         }
+    }
+
+    /// Whether new work is refused.
+    pub(super) fn is_shut_down(&self) -> bool {
+        self.shut_down.load(Ordering::Acquire)
+    }
+
+    /// Counts an attempt as under way, so that a shutdown waits for what it leaves.
+    pub(super) fn attempt_begins(&self) {
+        self.attempts.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Counts an attempt as over.
+    pub(super) fn attempt_ends(&self) {
+        if self.attempts.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_shut_down() {
+            self.attempts_ended.notify_waiters();
+        }
+    }
+
+    /// Waits until no attempt is under way and nothing is left to release.
+    pub(super) async fn drained(&self) {
+        loop {
+            let ended = self.attempts_ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if self.attempts.load(Ordering::Acquire) == 0 {
+                break;
+            }
+            ended.await;
+        }
+        self.releaser.drained().await;
     }
 
     /// Fails after shutdown, and makes sure that the background task runs.
     pub(super) fn ready(&self) -> Result<()> {
-        if self.shut_down.load(Ordering::Acquire) {
+        if self.is_shut_down() {
             return Err(shut_down());
         }
         self.background.ensure(&self.watchdog, &self.releaser)
@@ -70,7 +105,7 @@ impl ClientInner {
         let shutting_down = self.shutting_down.notified();
         tokio::pin!(shutting_down);
         shutting_down.as_mut().enable();
-        if self.shut_down.load(Ordering::Acquire) {
+        if self.is_shut_down() {
             return Err(shut_down());
         }
         tokio::select! {
@@ -82,7 +117,9 @@ impl ClientInner {
 
     /// Makes sure that the background task runs, also after shutdown.
     pub(super) fn drive(&self) -> Result<()> {
-        self.background.ensure(&self.watchdog, &self.releaser)
+        self.background.ensure(&self.watchdog, &self.releaser)?;
+        self.background.wake_all();
+        Ok(())
     }
 
     /// Names backend, operation and key in an error.
@@ -108,12 +145,12 @@ impl ClientInner {
         let mut pending = Pending { client: self, sweep: Some(Sweep::of(held, turn)) };
         let limit = held.timing().op_timeout;
         let claim = &held.lease().claim;
-        let mut answer = bounded(limit, (*self.backend).unlock(claim)).await;
+        let mut answer = bounded(limit, self.backend.unlock(claim)).await;
         if let Err(error) = &answer
             && error.is_retryable()
         {
             let landed = error.effect() == Effect::Unknown;
-            answer = bounded(limit, (*self.backend).unlock(claim)).await.map(|release| match release {
+            answer = bounded(limit, self.backend.unlock(claim)).await.map(|release| match release {
                 // The first request did it, and only its answer was lost.
                 Release::NotHeld(LostReason::Expired) if landed && self.clock.now() < held.valid_until() => {
                     Release::Released
@@ -137,7 +174,7 @@ impl ClientInner {
         // Declared in this order so that in doubt the old claim is swept before the new one.
         let new = Attempt::new(self, next.claim.clone(), next.ttl, limit, turn);
         let mut old = Pending { client: self, sweep: Some(Sweep::of(held, None)) };
-        let answer = bounded(limit, (*self.backend).hand_over(&held.lease_now(), &next)).await;
+        let answer = bounded(limit, self.backend.hand_over(&held.lease_now(), &next)).await;
         match answer.map_err(|error| self.context(error, Operation::HandOver, &next.claim.key))? {
             TryLock::Acquired(lease) => {
                 old.sweep = held.doubtful().then(|| Sweep::of(held, None).acknowledged());

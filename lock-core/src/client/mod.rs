@@ -131,6 +131,9 @@ impl LockClient {
     /// holder in [`Error::busy`], if it stayed busy; `Overloaded` if too many callers wait; the
     /// store's errors, once they lasted for a ttl or can't be cured by trying again.
     ///
+    /// A call whose turn has come holds up the others of this client until it is polled: await it or
+    /// drop it, but don't keep it aside. The same task must not wait for a key that it holds itself.
+    ///
     /// # Cancel safety
     /// May be dropped at any point: what it left in the store is withdrawn in the background.
     pub async fn lock_with(&self, key: impl IntoKey, options: &LockOptions) -> Result<LockGuard> {
@@ -218,13 +221,13 @@ impl LockClient {
             .timing(&info.guarantees)
             .map_err(fail)?;
         self.inner.ready()?;
-        let renewal = bounded(timing.op_timeout, (*self.inner.backend).renew(&lease, timing.ttl)).await;
+        let renewal = bounded(timing.op_timeout, self.inner.backend.renew(&lease, timing.ttl)).await;
         match renewal.map_err(fail)? {
             Renewal::Renewed { valid_until } => {
                 let turn = self.inner.turns.try_take(&lease.claim.key);
                 let lease = Lease { valid_until, ttl: timing.ttl, ..lease };
                 let metadata = self.inner.options.metadata.clone();
-                Ok(self.guard(Grant { lease, timing, metadata, doubtful: false }, turn))
+                self.guard(Grant { lease, timing, metadata, doubtful: false }, turn)
             }
             Renewal::Lost(reason) => {
                 Err(fail(Error::new(ErrorKind::Lost, format!("the lease is lost: {reason}"))))
@@ -283,7 +286,7 @@ impl LockClient {
     /// # Cancel safety
     /// May be dropped at any point.
     pub async fn probe(&self) -> Result<Health> {
-        bounded(Duration::from_secs(5), (*self.inner.backend).probe())
+        bounded(Duration::from_secs(5), self.inner.backend.probe())
             .await
             .map_err(|error| error.on_backend(self.info().name).in_operation(Operation::Probe))
     }
@@ -309,12 +312,12 @@ impl LockClient {
         let until = inner.clock.now().plus(limit);
         if inner.drive().is_ok() {
             tokio::select! {
-                () = inner.releaser.drained() => {}
+                () = inner.drained() => {}
                 () = sleep_until(&inner.clock, until) => {}
             }
         }
         let left = until.since(inner.clock.now()).max(Duration::from_millis(100));
-        let _ = bounded(left, (*inner.backend).close()).await;
+        let _ = bounded(left, inner.backend.close()).await;
         Unreleased { claims: inner.releaser.pending() }
     }
 }

@@ -131,13 +131,13 @@ impl Turns {
         Ok(Queued::Later(Place { turns: Arc::clone(self), key: key.clone(), ticket: *next_ticket, called }))
     }
 
-    /// What is known of the holder, if somebody of this client waits for the key: then a plain try
-    /// must not pass.
-    pub(crate) fn awaited(&self, key: &LockKey) -> Option<Busy> {
+    /// What keeps those of this client who wait for the key, if there are any: then a plain try must
+    /// not pass.
+    pub(crate) fn awaited(&self, key: &LockKey) -> Option<Result<Busy>> {
         let lines = self.lines();
         let line = lines.by_key.get(key)?;
-        (line.holder.is_none() || !line.waiting.is_empty())
-            .then(|| line.obstacle().ok().flatten().unwrap_or_default())
+        let awaited = line.holder.is_none() || !line.waiting.is_empty();
+        awaited.then(|| line.obstacle().map(Option::unwrap_or_default))
     }
 
     /// Why a place in the line did not lead to the lock: what was last seen of its holder, or the
@@ -234,7 +234,8 @@ impl Turn {
         }
         let lines = self.turns.lines();
         let (_, waiter) = lines.by_key.get(self.key.as_ref()?)?.waiting.first_key_value()?;
-        Some(waiter.request.clone())
+        // Handed over or not: it has its place in the line, and needs none in the store.
+        Some(waiter.request.clone().queue(false))
     }
 }
 

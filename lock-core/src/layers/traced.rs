@@ -102,23 +102,35 @@ impl<B: LockBackend> LockBackend for Traced<B> {
     }
 
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
-        let call = async { noted(self.inner.try_lock(request).await, attempted) };
-        call.instrument(self.span(Operation::TryLock, Some(&request.claim))).await
+        let span = self.span(Operation::TryLock, Some(&request.claim));
+        if span.is_disabled() {
+            return self.inner.try_lock(request).await;
+        }
+        async { noted(self.inner.try_lock(request).await, attempted) }.instrument(span).await
     }
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
-        let call = async { noted(self.inner.renew(lease, ttl).await, renewed) };
-        call.instrument(self.span(Operation::Renew, Some(&lease.claim))).await
+        let span = self.span(Operation::Renew, Some(&lease.claim));
+        if span.is_disabled() {
+            return self.inner.renew(lease, ttl).await;
+        }
+        async { noted(self.inner.renew(lease, ttl).await, renewed) }.instrument(span).await
     }
 
     async fn unlock(&self, claim: &Claim) -> Result<Release> {
-        let call = async { noted(self.inner.unlock(claim).await, released) };
-        call.instrument(self.span(Operation::Unlock, Some(claim))).await
+        let span = self.span(Operation::Unlock, Some(claim));
+        if span.is_disabled() {
+            return self.inner.unlock(claim).await;
+        }
+        async { noted(self.inner.unlock(claim).await, released) }.instrument(span).await
     }
 
     async fn lock(&self, request: &LockRequest, deadline: Deadline) -> Result<Lease> {
-        let call = async { noted(self.inner.lock(request, deadline).await, |_| "acquired") };
-        call.instrument(self.span(Operation::Lock, Some(&request.claim))).await
+        let span = self.span(Operation::Lock, Some(&request.claim));
+        if span.is_disabled() {
+            return self.inner.lock(request, deadline).await;
+        }
+        async { noted(self.inner.lock(request, deadline).await, |_| "acquired") }.instrument(span).await
     }
 
     async fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Vec<Result<Renewal>> {
@@ -139,13 +151,19 @@ impl<B: LockBackend> LockBackend for Traced<B> {
     }
 
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
-        let call = async { noted(self.inner.hand_over(lease, next).await, attempted) };
-        call.instrument(self.span(Operation::HandOver, Some(&next.claim))).await
+        let span = self.span(Operation::HandOver, Some(&next.claim));
+        if span.is_disabled() {
+            return self.inner.hand_over(lease, next).await;
+        }
+        async { noted(self.inner.hand_over(lease, next).await, attempted) }.instrument(span).await
     }
 
     async fn probe(&self) -> Result<Health> {
-        let call = async { noted(self.inner.probe().await, |_| "ok") };
-        call.instrument(self.span(Operation::Probe, None)).await
+        let span = self.span(Operation::Probe, None);
+        if span.is_disabled() {
+            return self.inner.probe().await;
+        }
+        async { noted(self.inner.probe().await, |_| "ok") }.instrument(span).await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -157,7 +175,10 @@ impl<B: LockBackend> LockBackend for Traced<B> {
     }
 
     async fn close(&self) -> Result<()> {
-        let call = async { noted(self.inner.close().await, |()| "ok") };
-        call.instrument(self.span(Operation::Close, None)).await
+        let span = self.span(Operation::Close, None);
+        if span.is_disabled() {
+            return self.inner.close().await;
+        }
+        async { noted(self.inner.close().await, |()| "ok") }.instrument(span).await
     }
 }

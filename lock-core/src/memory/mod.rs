@@ -16,7 +16,7 @@ use crate::admin::{LockAdmin, LockRecord};
 use crate::backend::LockBackend;
 use crate::claim::Claim;
 use crate::clock::{Clock, Instant};
-use crate::error::{Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::fencing::FencingToken;
 use crate::guarantees::{BackendInfo, Guarantees};
 use crate::health::Health;
@@ -251,6 +251,12 @@ impl LockAdmin for MemoryBackend {
     }
 
     async fn raise_token_floor(&self, floor: FencingToken) -> Result<()> {
+        if floor == FencingToken::MAX {
+            return Err(Error::new(
+                ErrorKind::InvalidOptions,
+                "no token is above that floor; give a lower one",
+            ));
+        }
         self.store().raise_floor(floor);
         Ok(())
     }

@@ -99,7 +99,7 @@ impl Watchdog {
         let lease = held.lease_now();
         loop {
             let hint = tokio::select! {
-                hint = unpanicked((*self.backend).watch_loss(&lease)) => hint,
+                hint = unpanicked(self.backend.watch_loss(&lease)) => hint,
                 () = held.ended() => return,
             };
             if hint.is_err() {
@@ -126,8 +126,7 @@ impl Watchdog {
         let Some(limit) = batch.locks.iter().map(|held| held.timing().op_timeout).min() else { return };
         let leases: Vec<Lease> = batch.locks.iter().map(|held| held.lease_now()).collect();
         let sent = self.clock.now();
-        let renewals =
-            bounded(limit, unpanicked((*self.backend).renew_many(&leases, batch.ttl).map(Ok))).await;
+        let renewals = bounded(limit, unpanicked(self.backend.renew_many(&leases, batch.ttl).map(Ok))).await;
         let mut schedule = self.schedule();
         match renewals {
             Ok(renewals) if renewals.len() == leases.len() => {
@@ -147,7 +146,7 @@ impl Watchdog {
         let lease = held.lease_now();
         let sent = self.clock.now();
         let renewal =
-            bounded(held.timing().op_timeout, unpanicked((*self.backend).renew(&lease, lease.ttl))).await;
+            bounded(held.timing().op_timeout, unpanicked(self.backend.renew(&lease, lease.ttl))).await;
         self.note(&mut self.schedule(), held, renewal, sent);
     }
 

@@ -57,6 +57,15 @@ async fn a_store_that_is_down_is_waited_for_and_then_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_silent_store_does_not_outlast_the_caller_s_patience_by_much() {
+    let (store, _, client) = rig();
+    store.faults().silence(true);
+    let start = tokio::time::Instant::now();
+    assert_eq!(kind(client.lock_with("k", &waiting_up_to(ms(50))).await), ErrorKind::Unavailable);
+    assert!(start.elapsed() <= ms(300), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn those_in_line_behind_a_store_in_trouble_are_told_of_the_trouble() {
     let (store, _, client) = rig();
     store.faults().silence(true);
@@ -66,6 +75,7 @@ async fn those_in_line_behind_a_store_in_trouble_are_told_of_the_trouble() {
     });
     tokio::time::sleep(ms(1)).await;
     assert_eq!(kind(client.lock_with("k", &waiting_up_to(secs(4))).await), ErrorKind::Unavailable);
+    assert_eq!(kind(client.try_lock_with("k", &nine()).await), ErrorKind::Unavailable);
     head.abort();
 }
 

@@ -175,6 +175,24 @@ async fn a_grant_that_lands_after_its_withdrawal_is_swept_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_withdrawals_hold_up_no_release() {
+    let (_, _, client) = rig();
+    let _held = client.lock_with("held", &nine()).await.unwrap();
+    let other = LockClient::new(Arc::clone(client.backend()));
+    for _ in 0..500 {
+        let _ = tokio::time::timeout(ms(1), other.lock_with("held", &nine())).await;
+    }
+    let guard = other.lock_with("k", &nine()).await.unwrap();
+    let key = guard.key().clone();
+    drop(guard);
+    let start = tokio::time::Instant::now();
+    while client.admin().unwrap().inspect(&key).await.unwrap().is_some() {
+        tokio::time::sleep(ms(10)).await;
+    }
+    assert!(start.elapsed() < ms(100), "free after {:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn releases_survive_a_store_that_is_down_for_a_while() {
     let (store, _, client) = rig();
     let guard = client.lock_with("k", &nine().ttl(secs(300))).await.unwrap();

@@ -61,6 +61,21 @@ fn a_release_under_way_when_its_runtime_ends_is_taken_up_by_the_next() {
 }
 
 #[test]
+fn a_release_under_way_when_its_runtime_ends_is_taken_up_by_one_that_runs_already() {
+    let (store, client) = store_and_client();
+    let (first, second) = (runtime(), runtime());
+    second.block_on(async { drop(client.try_lock("another").await.unwrap()) });
+    first.block_on(async {
+        let guard = client.lock("k").await.unwrap();
+        store.faults().hang(Operation::Unlock);
+        drop(guard);
+        until("the release is under way", || store.faults().scripts() == 0).await;
+    });
+    first.shutdown_timeout(Duration::from_secs(5));
+    second.block_on(until("it is released", || store.records() == 0));
+}
+
+#[test]
 fn during_unwinding_and_in_thread_locals() {
     thread_local! {
         static KEPT: std::cell::RefCell<Option<distlock_core::LockGuard>> = const { std::cell::RefCell::new(None) };

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use distlock_core::{ErrorKind, LockBackend, LockClient, LockOptions, Operation, Queueing};
+use distlock_core::{
+    ErrorKind, LockBackend, LockClient, LockOptions, LostReason, Operation, Queueing, Release,
+};
 
 use crate::rig::{kind, ms, nine, rig, secs, settle, until};
 
@@ -111,6 +113,21 @@ async fn a_holder_that_lost_its_lock_lets_its_own_client_go_on() {
     store.expire_now(victim.key());
     let next = waiter.await.unwrap();
     assert!(next.token() > victim.token() && !victim.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_taken_away_is_not_handed_over() {
+    let (_, _, client) = rig();
+    let guard = client.lock_with("k", &nine()).await.unwrap();
+    let waiter = tokio::spawn({
+        let client = client.clone();
+        async move { client.lock_with("k", &nine()).await.unwrap() }
+    });
+    settle().await;
+    client.admin().unwrap().force_unlock(guard.key()).await.unwrap();
+    assert_eq!(guard.unlock().await.unwrap(), Release::NotHeld(LostReason::Expired));
+    let next = waiter.await.unwrap();
+    assert_eq!(next.unlock().await.unwrap(), Release::Released);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! Shutdown drains, and says what it could not release.
 
-use distlock_core::{ErrorKind, LockState, LostReason};
+use distlock_core::{ErrorKind, LockState, LostReason, Operation};
 
 use crate::rig::{kind, nine, rig, secs, settle};
 
@@ -45,4 +45,19 @@ async fn waiters_are_sent_away() {
     for waiter in waiters {
         assert_eq!(kind(waiter.await.unwrap()), ErrorKind::Shutdown);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_under_way_gets_no_guard_and_leaves_nothing() {
+    let (store, _, client) = rig();
+    store.faults().delay_reply(Operation::TryLock, secs(1));
+    let late = tokio::spawn({
+        let client = client.clone();
+        async move { client.try_lock_with("k", &nine()).await }
+    });
+    settle().await;
+    assert_eq!(store.records(), 1, "granted, and the answer is on its way");
+    assert!(client.shutdown(secs(5)).await.is_empty());
+    assert_eq!(kind(late.await.unwrap()), ErrorKind::Shutdown);
+    assert_eq!(store.records(), 0);
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use distlock_core::{
-    FenceGate, FencingToken, LockBackend, LockClient, MemoryBackend, MemoryGate, Operation, RenewPolicy,
+    ErrorKind, FenceGate, FencingToken, LockBackend, LockClient, MemoryBackend, MemoryGate, Operation,
+    RenewPolicy,
 };
 
-use crate::rig::{nine, rig, secs};
+use crate::rig::{kind, nine, rig, secs};
 
 #[tokio::test(start_paused = true)]
 async fn every_grant_has_a_higher_token() {
@@ -41,6 +42,8 @@ async fn a_store_made_later_starts_above_and_a_floor_is_kept() {
     let later = LockClient::new(Arc::new(MemoryBackend::new()));
     later.admin().unwrap().raise_token_floor(FencingToken::new(early.get() + 1000).unwrap()).await.unwrap();
     assert!(later.lock("k").await.unwrap().token().get() > early.get() + 1000);
+    let highest = later.admin().unwrap().raise_token_floor(FencingToken::MAX).await;
+    assert_eq!(kind(highest), ErrorKind::InvalidOptions, "no token would be left");
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,16 +60,13 @@ impl Waiting {
 
     /// Starts the poller unless it runs. It ends when nobody waits any more.
     fn keep_polling(self: &Arc<Self>) {
-        if !self.polling.begin() {
-            return;
-        }
+        let Some(running) = self.polling.begin() else { return };
         let waiting = Arc::clone(self);
         #[expect(
             clippy::disallowed_methods,
             reason = "one task looks for all waiters of the backend; it ends with the last of them"
         )]
         tokio::spawn(async move {
-            let running = waiting.polling.until_dropped();
             poller::run(&waiting).await;
             drop(running);
             // Somebody may have come between the last look and the end.
