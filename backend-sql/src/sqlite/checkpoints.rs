@@ -1,7 +1,7 @@
 //! Copying the write-ahead log into the main file.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use distlock_core::Result;
 
@@ -32,12 +32,15 @@ pub(super) struct Checkpoints {
     /// Opened when it is needed first.
     connection: Connection,
     running: Running,
+    /// Something was written that the running checkpoint may not have seen.
+    due: AtomicBool,
     writes: AtomicU64,
 }
 
 impl Checkpoints {
     pub(super) fn new(connection: Connection) -> Arc<Self> {
-        Arc::new(Self { connection, running: Running::default(), writes: AtomicU64::new(0) })
+        let (running, due) = (Running::default(), AtomicBool::new(false));
+        Arc::new(Self { connection, running, due, writes: AtomicU64::new(0) })
     }
 
     /// Counts a write, and starts a checkpoint when one is due.
@@ -47,8 +50,9 @@ impl Checkpoints {
         }
     }
 
-    /// Starts a checkpoint in the background, unless one is running.
+    /// Starts a checkpoint in the background, after the one that is running if one is.
     pub(super) fn start(self: &Arc<Self>) {
+        self.due.store(true, Ordering::Release);
         let Some(running) = self.running.begin() else { return };
         let checkpoints = Arc::clone(self);
         #[expect(
@@ -56,9 +60,15 @@ impl Checkpoints {
             reason = "no operation must wait for it; it ends after a few statements"
         )]
         tokio::spawn(async move {
-            let _running = running;
-            // If somebody is in the way, or the disk is full, the next one will do.
-            let _ = checkpoints.copy().await;
+            while checkpoints.due.swap(false, Ordering::AcqRel) {
+                // If somebody is in the way, or the disk is full, the next one will do.
+                let _ = checkpoints.copy().await;
+            }
+            drop(running);
+            // Somebody may have come between the last look and the end.
+            if checkpoints.due.load(Ordering::Acquire) {
+                checkpoints.start();
+            }
         });
     }
 

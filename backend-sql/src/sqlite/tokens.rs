@@ -98,6 +98,10 @@ impl TokenReserve {
     pub(super) fn granted(self: &Arc<Self>, token: FencingToken) {
         let token = token.get_i64();
         self.least.fetch_max(token.saturating_add(1), Ordering::AcqRel);
+        self.keep_ahead_of(token);
+    }
+
+    fn keep_ahead_of(self: &Arc<Self>, token: i64) {
         if !is_low(self.ceiling.load(Ordering::Acquire), token) {
             return;
         }
@@ -108,9 +112,14 @@ impl TokenReserve {
             reason = "a grant must not wait for the disk; bounded by the busy time-out"
         )]
         tokio::spawn(async move {
-            let _running = running;
             // What fails here is tried again, and reported, by the grant that finds no token.
-            let _ = tokens.top_up(token).await;
+            let reserved = tokens.top_up(token).await.is_ok();
+            drop(running);
+            // Later grants may have come while this ran, and left it to this.
+            let last = tokens.least();
+            if reserved && last > token.saturating_add(1) {
+                tokens.keep_ahead_of(last);
+            }
         });
     }
 

@@ -220,7 +220,7 @@ fn background_work_that_a_runtime_dropped_unpolled_is_begun_anew() {
             let lease = take(&backend, "a", 10 * SECOND).await;
             backend.unlock(&lease.claim).await.unwrap();
         }
-        eventually(5 * SECOND, "the log is copied into the main file", || async {
+        eventually(30 * SECOND, "the log is copied into the main file", || async {
             std::fs::metadata(place.file()).unwrap().len() > before
         })
         .await;

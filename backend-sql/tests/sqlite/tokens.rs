@@ -95,7 +95,7 @@ async fn a_power_cut_with_the_clock_set_back_repeats_no_token() {
 }
 
 async fn reserve_is_ahead(place: &Place, wall: &ManualWallClock) {
-    eventually(5 * SECOND, "a reserve of half a block ahead, in the main file too", || async {
+    eventually(30 * SECOND, "a reserve of half a block ahead, in the main file too", || async {
         let (_, ceiling, reserve) = reserve(place).await;
         let copied = reserve_in(&copy(place, "look.db", false)).await.2;
         ceiling - wall.micros() >= 30_000_000 && copied == reserve
