@@ -9,19 +9,30 @@ use tempfile::TempDir;
 
 use super::Floor;
 
+/// The same record as the store's: without the epoch and the ttl a reboot could not be told from
+/// an expiry, and without the labels nobody could say who holds the lock.
 const TABLE: &str = "CREATE TABLE lease (
-    key BLOB NOT NULL PRIMARY KEY, owner BLOB, token INTEGER NOT NULL, deadline INTEGER
+    key BLOB NOT NULL PRIMARY KEY, owner BLOB, token INTEGER NOT NULL, deadline INTEGER, epoch TEXT,
+    ttl INTEGER, metadata TEXT
 ) STRICT, WITHOUT ROWID";
 
 /// One upsert that takes a free or expired lock and draws a higher token.
-const ACQUIRE: &str = "INSERT INTO lease (key, owner, token, deadline) VALUES (?1, ?2, ?3, ?4)
+const ACQUIRE: &str = "INSERT INTO lease (key, owner, token, deadline, epoch, ttl, metadata)
+ VALUES (?1, ?2, ?3, ?3 + ?5, ?4, ?5, ?6)
  ON CONFLICT (key) DO UPDATE SET
-    owner = excluded.owner, token = max(lease.token + 1, excluded.token), deadline = excluded.deadline
-    WHERE lease.owner IS NULL OR lease.deadline <= ?3
+    owner = excluded.owner, token = max(lease.token + 1, excluded.token), deadline = excluded.deadline,
+    epoch = excluded.epoch, ttl = excluded.ttl, metadata = excluded.metadata
+    WHERE lease.owner IS NULL OR (lease.epoch = ?4 AND lease.deadline <= ?3)
  RETURNING token";
 
 /// One update that gives it back, if it is still its owner's.
-const RELEASE: &str = "UPDATE lease SET owner = NULL, deadline = NULL WHERE key = ?1 AND owner = ?2";
+const RELEASE: &str =
+    "UPDATE lease SET owner = NULL, deadline = NULL, epoch = NULL, ttl = NULL, metadata = NULL
+ WHERE key = ?1 AND owner = ?2";
+
+/// As long as a boot id and the labels of a holder are.
+const EPOCH: &str = "00000000-0000-4000-8000-000000000000";
+const METADATA: &str = "host=localhost pid=12345";
 
 const TTL_NANOS: i64 = 30_000_000_000;
 
@@ -66,11 +77,14 @@ impl Floor for SqliteFloor {
             .bind(key(lane))
             .bind(self.owner.as_bytes().as_slice())
             .bind(now)
-            .bind(now.saturating_add(TTL_NANOS))
-            .fetch_optional(&mut self.connection)
+            .bind(EPOCH)
+            .bind(TTL_NANOS)
+            .bind(METADATA)
+            // To its end: the first row comes before the commit, which may still fail.
+            .fetch_all(&mut self.connection)
             .await
             .map_err(|error| failed("take the bare lock", error))?;
-        match granted {
+        match granted.first() {
             Some(_) => Ok(()),
             None => Err(Error::new(ErrorKind::Other, "the bare lock was not free")),
         }
