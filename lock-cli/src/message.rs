@@ -10,6 +10,7 @@ use rustix::termios::{LocalModes, tcgetattr};
 
 use crate::arguments::Arguments;
 use crate::exit::Exit;
+use crate::run::own_group;
 
 /// So many characters of an argument are repeated in a complaint about it.
 const LONGEST_ECHO: usize = 60;
@@ -122,7 +123,7 @@ fn would_stop_us() -> bool {
     let stderr = io::stderr();
     stderr.is_terminal()
         && tcgetattr(&stderr).is_ok_and(|modes| modes.local_modes.contains(LocalModes::TOSTOP))
-        && rustix::termios::tcgetpgrp(&stderr).is_ok_and(|front| front != rustix::process::getpgrp())
+        && rustix::termios::tcgetpgrp(&stderr).is_ok_and(|front| Some(front) != own_group())
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 
 use self::group::ProcessGroup;
 
+pub(crate) use self::procfs::own_group;
 pub(crate) use self::signals::{Signals, asks_to_end};
 pub(crate) use self::supervise::{Outcome, Supervision};
 

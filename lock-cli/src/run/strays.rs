@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::process::{Signal, getsid};
+use rustix::process::Signal;
 
 use super::group::ProcessGroup;
 use super::procfs;
@@ -34,7 +34,7 @@ impl Strays {
     /// Of the run whose command leads `group`, under the lock of `owner`. To be called in the
     /// session of the command.
     pub(super) fn of(group: ProcessGroup, owner: &str) -> Self {
-        let session = getsid(None).ok().map(|session| session.as_raw_pid());
+        let session = procfs::own().map(|process| process.session);
         Self { group, session, mark: format!("{OWNER}={owner}").into_bytes(), seen: Vec::new() }
     }
 

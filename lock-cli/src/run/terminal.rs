@@ -6,10 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{ExitCode, Stdio};
 
 use rustix::fs::OFlags;
-use rustix::process::{Pid, getpgrp};
+use rustix::process::Pid;
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use super::group::ProcessGroup;
+use super::procfs::own_group;
 use super::relaunch::this_program;
 
 pub(super) const ROLE: &str = "__give_back";
@@ -27,7 +28,8 @@ impl Terminal {
     /// Puts `group` into the foreground, if we are there ourselves: a background job takes no
     /// terminal from anybody.
     pub(super) fn hand_to(&self, group: ProcessGroup) {
-        if self.foreground() == Some(getpgrp()) {
+        let front = self.foreground();
+        if front.is_some() && front == own_group() {
             // It fails only if the group is empty by now.
             let _ = tcsetpgrp(&self.0, group.id());
         }
@@ -42,10 +44,10 @@ impl Terminal {
         if self.foreground() != Some(group.id()) {
             return;
         }
-        let Ok(terminal) = self.0.try_clone() else { return };
+        let (Ok(terminal), Some(own)) = (self.0.try_clone(), own_group()) else { return };
         // Should it fail, an interactive shell takes the terminal back by itself all the same.
         let _ = this_program(ROLE)
-            .arg(getpgrp().as_raw_pid().to_string())
+            .arg(own.as_raw_pid().to_string())
             .process_group(group.id().as_raw_pid())
             .stdin(terminal)
             .stdout(Stdio::null())

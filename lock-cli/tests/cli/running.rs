@@ -137,3 +137,27 @@ fn nothing_of_ours_is_left_behind() {
         assert!(!is_alive(rustix::process::Pid::from_raw(pid).unwrap()));
     }
 }
+
+/// A process in a pid namespace may be of a session and a group that have no id inside, as after
+/// entering a container without a new session.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_session_from_outside_the_pid_namespace_is_no_obstacle() {
+    let rig = Rig::memory();
+    let mut unshare = vec!["unshare", "--pid", "--fork", "--mount-proc"];
+    if !rustix::process::geteuid().is_root() {
+        unshare.extend(["--user", "--map-root-user"]);
+    }
+    let inside = |command: &[&str]| {
+        let mut outer = std::process::Command::new(unshare[0]);
+        outer.args(&unshare[1..]).args(command).env("DISTLOCK_URL", "memory:").current_dir(rig.folder.path());
+        outer
+    };
+    if !inside(&["true"]).status().is_ok_and(|status| status.success()) {
+        println!("not checked: nobody may make a pid namespace here");
+        return;
+    }
+    let script = "\"$0\" run k -- sh -c 'echo held'; read -r _ _ _ _ group session _ < /proc/self/stat; echo $group $session";
+    let end = ended(&mut inside(&["sh", "-c", script, env!("CARGO_BIN_EXE_distlock")]));
+    assert_eq!(end.stdout, "held\n0 0\n", "{end:?}");
+}
