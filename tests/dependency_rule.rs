@@ -13,11 +13,12 @@ fn crates_depend_only_downwards() {
     for (package, dependencies) in ordinary_dependencies() {
         let allowed: &[&str] = match package.as_str() {
             CORE => &[],
-            FACADE => &[CORE, "distlock-sql"],
+            FACADE => &[CORE, "distlock-redis", "distlock-sql"],
             SUITE => &[CORE],
             "distlock-cli" => &[FACADE, SUITE, "distlock-bench"],
             "distlock-bench" => &[FACADE, CORE],
             "distlock-examples" => &[FACADE, SUITE],
+            "distlock-testbed" => &[CORE, SUITE],
             _ => &[CORE],
         };
         for dependency in dependencies {
