@@ -18,7 +18,7 @@
 #
 # A group whose LOCK_TEST_<GROUP>_URL the caller has set is not started: the caller's server is used.
 # Settings:
-#   SVC_DIR      folder of the set; default: one for the user, and for `run` and `hold` a new one that goes away again
+#   SVC_DIR      folder of the set (default: one for the user); `run` and `hold` always make a new one
 #   SVC_BASE     first port of the set's block of 100; default: the first block from SVC_FIRST on that is free
 #   SVC_FIRST    where to look for a free block (21000)
 #   SVC_TIMEOUT  seconds that a group may take to start (60)
@@ -183,20 +183,21 @@ cmd_run() {
     check_groups "${wanted[@]}"
     # Before the servers start, so that no signal can come between.
     trap 'stopped=130; kill "${child:-$$}" 2>/dev/null' INT TERM HUP
-    coproc HOLD { SVC_DIR=$SVC_DIR exec setsid "$SELF" hold "${wanted[@]}"; }
+    coproc HOLD { exec setsid "$SELF" hold "${wanted[@]}"; }
     local holder=$HOLD_PID answers=${HOLD[0]} input=${HOLD[1]}
     while IFS= read -r line <&"$answers"; do
-        [[ $line != "# ready"* ]] || break
+        [[ $line != "# ready in "* ]] || break
         eval "$line"
     done
-    if [[ $line != "# ready"* ]]; then
+    if [[ $line != "# ready in "* ]]; then
         wait "$holder"
         exit 1
     fi
     # The command must not hold the pipe open.
     (
         eval "exec $answers<&- $input>&-"
-        export SVC_DIR
+        # So that the command may break the servers of its own set.
+        export SVC_DIR=${line#"# ready in "}
         exec setpriv --pdeathsig KILL -- "$@"
     ) &
     child=$!
@@ -263,7 +264,8 @@ main() {
     local command=${1:-}
     [ $# -eq 0 ] || shift
     case $command in
-    run | hold) use_folder new ;;
+    hold) use_folder new ;;
+    run) ;;
     *) use_folder kept ;;
     esac
     case $command in

@@ -1,14 +1,12 @@
 # Servers as plain processes. Each has a folder SVC_DIR/NAME with the files `command`, `pid`, `started`, `port`
 # and `log`, and its data in `data/`.
 
-# use_folder new|kept: the set's folder, and the block of ports if it is up.
+# use_folder new|kept: the set's folder, and the first port of its block if it is up.
 use_folder() {
-    if [ -z "${SVC_DIR:-}" ]; then
-        case $1 in
-        new) SVC_DIR=$(mktemp -d "${TMPDIR:-/tmp}/distlock-services.XXXXXX") || exit 1 ;;
-        *) SVC_DIR=${TMPDIR:-/tmp}/distlock-services-$(id -u) ;;
-        esac
-    fi
+    case $1 in
+    new) SVC_DIR=$(mktemp -d "${TMPDIR:-/tmp}/distlock-services.XXXXXX") || exit 1 ;;
+    *) SVC_DIR=${SVC_DIR:-${TMPDIR:-/tmp}/distlock-services-$(id -u)} ;;
+    esac
     BASE=$(cat "$SVC_DIR/base" 2>/dev/null)
 }
 
