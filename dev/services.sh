@@ -162,6 +162,8 @@ cmd_down() {
 
 # The watcher that survives whoever started it: the standard input ends with that process, however it ends.
 cmd_hold() {
+    # Nobody may be left to read what it says.
+    trap '' PIPE
     trap 'exit 130' INT TERM HUP
     trap 'cmd_down "${GROUPS_KNOWN[@]}"' EXIT
     cmd_up "$@" || exit 1
