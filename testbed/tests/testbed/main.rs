@@ -8,6 +8,7 @@
 
 mod lockprobes;
 mod nemesis;
+mod owner;
 mod partitions;
 mod resp;
 mod services;
@@ -23,8 +24,8 @@ fn main() -> ExitCode {
     if lockprobe::asked() {
         return lockprobe::main(lockprobes::connect);
     }
-    if services::asked_to_own_a_set() {
-        services::own_a_set();
+    if let Some(what) = owner::asked() {
+        owner::own(&what);
     }
     let redis = Missing::required(support::block_on(ServiceSet::available(&["redis"])));
     let network = redis.or(Missing::optional(Partition::available()));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use distlock_testbed::Partition;
 use libtest_mimic::Trial;
 
+use crate::owner::Owner;
 use crate::resp::{Resp, is_silence};
 use crate::support::{Missing, trial, until};
 
@@ -18,6 +19,7 @@ pub(crate) fn trials(network: &Missing) -> Vec<Trial> {
         trial("partitions::a_cut_is_silent_and_heals", network, cut()),
         trial("partitions::a_one_way_block_loses_only_the_answer", network, block()),
         trial("partitions::nothing_is_left", network, nothing_is_left()),
+        trial("partitions::a_killed_test_leaves_nothing_either", network, killed_owner()),
     ]
 }
 
@@ -82,6 +84,14 @@ async fn nothing_is_left() {
     assert_eq!(namespaces(&prefix), 3, "two places and what joins them");
     drop(partition);
     assert_eq!(namespaces(&prefix), 0);
+}
+
+async fn killed_owner() {
+    let owner = Owner::start("network");
+    let prefix = owner.says.clone();
+    assert_eq!(namespaces(&prefix), 3);
+    owner.kill();
+    until("its network ends too", || namespaces(&prefix) == 0).await;
 }
 
 fn namespaces(prefix: &str) -> usize {

@@ -1,15 +1,14 @@
 //! Sets of servers, and what can be done to them.
 
-use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use distlock_testbed::{Data, ServiceSet};
 use libtest_mimic::Trial;
 
+use crate::owner::Owner;
 use crate::resp::{Resp, is_silence};
-use crate::support::{Missing, block_on, trial, until};
+use crate::support::{Missing, trial, until};
 
 pub(crate) fn trials(redis: &Missing) -> Vec<Trial> {
     vec![
@@ -105,31 +104,10 @@ async fn cluster_survives() {
     set.whole("cluster").await;
 }
 
-/// A program that owns a set and never ends by itself.
-pub(crate) fn asked_to_own_a_set() -> bool {
-    std::env::var_os("TESTBED_OWNER").is_some()
-}
-
-pub(crate) fn own_a_set() -> ! {
-    block_on(async {
-        let set = up("redis").await;
-        let address = set.server("redis").address();
-        std::io::stdout().write_all(format!("{address}\n").as_bytes()).unwrap();
-        std::future::pending().await
-    })
-}
-
 async fn killed_owner() {
-    let mut owner = Command::new(std::env::current_exe().unwrap())
-        .env("TESTBED_OWNER", "1")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(owner.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address: SocketAddr = line.trim().parse().unwrap();
+    let owner = Owner::start("set");
+    let address: SocketAddr = owner.says.parse().unwrap();
     assert_eq!(Resp::connect(address).unwrap().ask(&["PING"]).unwrap(), Some("PONG".to_owned()));
-    owner.kill().unwrap();
-    owner.wait().unwrap();
+    owner.kill();
     until("its server ends too", || Resp::connect(address).is_err()).await;
 }
