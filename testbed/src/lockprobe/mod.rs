@@ -24,6 +24,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use distlock_conformance::history::{Event, Recorder, What};
 use distlock_conformance::recording::{Canary, Recorded};
@@ -34,8 +35,12 @@ use contender::Contender;
 pub use process::{Probe, ProbeSlot};
 pub use work::Work;
 
+/// How long a probe goes on trying to connect.
+const CONNECT: Duration = Duration::from_secs(30);
+/// How long it rests between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long a probe may take to give its locks back.
-const SHUTDOWN: std::time::Duration = std::time::Duration::from_secs(20);
+const SHUTDOWN: Duration = Duration::from_secs(20);
 
 /// Whether this process was started as a probe.
 #[must_use]
@@ -47,22 +52,37 @@ pub fn asked() -> bool {
 /// the URL that the parent chose.
 ///
 /// # Panics
-/// If this process was not started as a probe, or can't connect to the store.
+/// If this process was not started as a probe, or can't connect to the store for half a minute.
 pub fn main<F, Fut>(connect: F) -> ExitCode
 where
-    F: FnOnce(String) -> Fut,
+    F: Fn(String) -> Fut,
     Fut: Future<Output = Result<Arc<dyn LockBackend>>>,
 {
     let work = Work::asked();
     die_with_parent();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be built");
     runtime.block_on(async {
-        let backend = connect(work.url.clone()).await.expect("the store takes a connection");
-        serve(backend, work).await;
+        serve(connected(connect, &work.url).await, work).await;
     });
     // Whatever still runs, as a crash would end it.
     runtime.shutdown_background();
     ExitCode::SUCCESS
+}
+
+/// A nemesis may be at the store already.
+async fn connected<F, Fut>(connect: F, url: &str) -> Arc<dyn LockBackend>
+where
+    F: Fn(String) -> Fut,
+    Fut: Future<Output = Result<Arc<dyn LockBackend>>>,
+{
+    let deadline = Instant::now() + CONNECT;
+    loop {
+        match connect(url.to_owned()).await {
+            Ok(backend) => return backend,
+            Err(error) => assert!(Instant::now() < deadline, "a probe can't connect: {error}"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 /// A stopped process does not notice that its orders ended.
