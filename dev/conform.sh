@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# conform.sh STORE [FILTER..]: the conformance suite on one store. The store's servers run for as long, unless the
+# conform.sh STORE [FILTER [OPTION..]]: the conformance suite on one store. The store's servers run for as long, unless the
 # caller names one in LOCK_TEST_<STORE>_URL.
 set -euo pipefail
 cd "$(dirname "$0")/.."
