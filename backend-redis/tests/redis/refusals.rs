@@ -11,7 +11,7 @@ tests! {
     a_replica_grants_nothing,
     a_wrong_password_is_named_and_not_shown,
     a_missing_right_is_named,
-    an_older_or_absent_server_is_named,
+    an_absent_server_is_named,
     the_rights_in_the_documentation_are_enough,
     a_full_server_refuses_grants_but_takes_locks_back,
 }
@@ -55,7 +55,7 @@ async fn a_missing_right_is_named() {
     assert!(error.to_string().contains("grant it"), "{error}");
 }
 
-async fn an_older_or_absent_server_is_named() {
+async fn an_absent_server_is_named() {
     let mut server = Server::start(&[]).await;
     server.kill();
     let error = RedisBackend::connect(server.config()).await.unwrap_err();
