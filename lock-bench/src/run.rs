@@ -5,6 +5,8 @@ use std::sync::Arc;
 use distlock::{Error, ErrorKind, LockClient, Registry, Result, StoreUrl};
 
 use crate::figures::Figures;
+#[cfg(feature = "redis")]
+use crate::floor::RedisFloor;
 #[cfg(feature = "sqlite")]
 use crate::floor::SqliteFloor;
 use crate::floor::{Bare, Floor, MemoryFloor};
@@ -70,6 +72,8 @@ async fn with_floor(
     let url = StoreUrl::parse(url)?;
     match url.scheme.as_str() {
         "memory" => beside::<MemoryFloor>(client, &url, pairs, params, scenario).await,
+        #[cfg(feature = "redis")]
+        "redis" | "valkey" => beside::<RedisFloor>(client, &url, pairs, params, scenario).await,
         #[cfg(feature = "sqlite")]
         "sqlite" => beside::<SqliteFloor>(client, &url, pairs, params, scenario).await,
         other => Err(Error::new(

@@ -5,6 +5,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::task::coop::unconstrained;
+use tokio::time::sleep;
+
 use crate::backend::LockBackend;
 use crate::backoff::{Backoff, jittered};
 use crate::clock::{Clock, Deadline, Instant};
@@ -216,21 +219,25 @@ pub(crate) fn op_timeout(ttl: Duration) -> Duration {
 /// Runs one store operation under a time limit.
 pub(crate) async fn bounded<T>(limit: Duration, operation: impl Future<Output = Result<T>>) -> Result<T> {
     let mut operation = pin!(operation);
-    // A store inside the process answers at once, in less time than a timer takes to set.
-    if let Poll::Ready(result) = poll_fn(|context| Poll::Ready(operation.as_mut().poll(context))).await {
-        return result;
-    }
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that bounds store operations; what was dropped is swept"
-    )]
-    match tokio::time::timeout(limit, operation).await {
-        Ok(result) => result,
-        Err(_) => Err(Error::new(
-            ErrorKind::Unavailable,
-            format!("the store did not answer within {limit:?}; whether it acted is not known"),
-        )),
-    }
+    let mut timer = pin!(None);
+    poll_fn(|context| {
+        if let Poll::Ready(result) = operation.as_mut().poll(context) {
+            return Poll::Ready(result);
+        }
+        if timer.is_none() {
+            // Not before: a store inside the process answers at once, in less time than a timer takes
+            // to set. Outside the task's budget, which the operation may have used up.
+            timer.set(Some(unconstrained(sleep(limit))));
+        }
+        match timer.as_mut().as_pin_mut().map(|timer| timer.poll(context)) {
+            Some(Poll::Ready(())) => Poll::Ready(Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("the store did not answer within {limit:?}; whether it acted is not known"),
+            ))),
+            _ => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// Sleeps until `until` on `clock`, whatever tokio's timers make of a suspended machine.
@@ -243,6 +250,6 @@ pub(crate) async fn sleep_until(clock: &Clock, until: Instant) {
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(CLOCK_CHECK)).await;
+        sleep(left.min(CLOCK_CHECK)).await;
     }
 }

@@ -172,19 +172,22 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends a statement and reads to the end of its answer. Stopping at the first row would take a
-    /// row for a success that the commit behind it may still undo.
+    /// Sends a statement and reads its answer up to the driver's word that the statement is through,
+    /// which comes after its commit. Stopping at the first row would take a row for a success that the
+    /// commit may still undo; waiting for the end of the stream would wake the caller once more for
+    /// nothing.
     async fn send(&mut self, statement: Statement) -> Result<(Vec<SqliteRow>, u64), sqlx::Error> {
         let Slot::Open(connection) = &mut *self.slot else { return Err(sqlx::Error::WorkerCrashed) };
         self.connection.sent.fetch_add(1, Ordering::Relaxed);
         let mut answer = connection.fetch_many(statement);
-        let (mut rows, mut changed) = (Vec::new(), 0);
+        let mut rows = Vec::new();
         while let Some(part) = answer.try_next().await? {
             match part {
-                Either::Left(done) => changed += done.rows_affected(),
+                Either::Left(done) => return Ok((rows, done.rows_affected())),
                 Either::Right(row) => rows.push(row),
             }
         }
-        Ok((rows, changed))
+        // Only an empty statement ends without that word.
+        Ok((rows, 0))
     }
 }

@@ -11,10 +11,13 @@ pub(crate) struct MemoryFloor;
 
 impl Floor for MemoryFloor {
     const PAIRS_PER_READING: u32 = 64;
-    const ONE_FOR_EACH_KEY: bool = true;
 
     async fn open(_: &StoreUrl) -> Result<Self> {
         Ok(Self)
+    }
+
+    fn another(&self) -> Option<Self> {
+        Some(Self)
     }
 
     async fn acquire(&mut self, _: usize) -> Result<()> {

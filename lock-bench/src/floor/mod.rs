@@ -1,9 +1,12 @@
 //! The least that a safe lock costs on a store: its bare statements, queued in process.
 
 mod memory;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+use std::iter;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +15,8 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 pub(crate) use self::memory::MemoryFloor;
+#[cfg(feature = "redis")]
+pub(crate) use self::redis::RedisFloor;
 #[cfg(feature = "sqlite")]
 pub(crate) use self::sqlite::SqliteFloor;
 use crate::latency::Latency;
@@ -21,11 +26,11 @@ use crate::options::Params;
 pub(crate) trait Floor: Send + Sized + 'static {
     /// Pairs timed together when nobody contends; more than one where a clock reading would count.
     const PAIRS_PER_READING: u32;
-    /// Whether each key can have a connection of its own at no cost.
-    const ONE_FOR_EACH_KEY: bool;
-
     /// Opens a connection beside the store at `url`, set up like the backend's.
     async fn open(url: &StoreUrl) -> Result<Self>;
+
+    /// The same connection for one more key, if several can work on it at once.
+    fn another(&self) -> Option<Self>;
 
     /// Takes the lock of contender number `lane`; an error if it is not free.
     fn acquire(&mut self, lane: usize) -> impl Future<Output = Result<()>> + Send;
@@ -63,11 +68,10 @@ impl BareTally {
 
 impl<F: Floor> Bare<F> {
     pub(crate) async fn open(url: &StoreUrl, params: Params, one_key: bool) -> Result<Self> {
-        let connections = if F::ONE_FOR_EACH_KEY && !one_key { params.contenders } else { 1 };
-        let mut lanes = Vec::with_capacity(connections);
-        for _ in 0..connections {
-            lanes.push(Arc::new(Mutex::new(F::open(url).await?)));
-        }
+        let first = F::open(url).await?;
+        let keys = if one_key { 1 } else { params.contenders };
+        let more: Vec<_> = (1..keys).map_while(|_| first.another()).collect();
+        let lanes = iter::once(first).chain(more).map(|lane| Arc::new(Mutex::new(lane))).collect();
         Ok(Self { lanes, one_key, params, tally: Arc::new(StdMutex::new(BareTally::new())) })
     }
 

@@ -47,7 +47,6 @@ pub(crate) struct SqliteFloor {
 
 impl Floor for SqliteFloor {
     const PAIRS_PER_READING: u32 = 1;
-    const ONE_FOR_EACH_KEY: bool = false;
 
     async fn open(url: &StoreUrl) -> Result<Self> {
         let beside = Path::new(&url.path).parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -68,6 +67,10 @@ impl Floor for SqliteFloor {
             .await
             .map_err(|error| failed("make the floor's table", error))?;
         Ok(Self { connection, _folder: folder, owner: OwnerId::random() })
+    }
+
+    fn another(&self) -> Option<Self> {
+        None
     }
 
     async fn acquire(&mut self, lane: usize) -> Result<()> {
