@@ -16,7 +16,7 @@ use distlock_testbed::{Action, ServiceSet, Soak, Target};
 
 /// Every store that there is a backend for.
 async fn connect(url: String) -> Result<LockClient> {
-    Registry::new().with(distlock_sql::sqlite::driver()).connect(&url).await
+    Registry::new().with(distlock_sql::sqlite::driver()).with(distlock_redis::driver()).connect(&url).await
 }
 
 async fn backend(url: String) -> Result<Arc<dyn LockBackend>> {
