@@ -41,7 +41,7 @@ stop:
 conform:
 	@./dev/conform.sh $(B) $(T)
 
-# Contenders in processes of their own, and the store's servers, killed and stopped at random: make soak B=sqlite SECS=60
+# Contenders in processes of their own, and the store's servers, killed and stopped at random: make soak B=redis SECS=60
 soak:
 	@./dev/services.sh run $(B) -- $(CARGO) run -p distlock-testbed --example soak -- $(B) $(SECS) $(SEED)
 

@@ -1,5 +1,5 @@
 //! Contenders in processes of their own, stopped and killed at random for a long time, and so are the
-//! servers that `dev/services.sh run` has started around them: `make soak B=sqlite SECS=300`.
+//! servers that `dev/services.sh run` has started around them: `make soak B=redis SECS=300`.
 //!
 //! Arguments: STORE SECONDS [SEED], and the store's URL in `LOCK_TEST_<STORE>_URL`. It fails if a promise
 //! was broken, and then keeps the histories.
