@@ -16,6 +16,7 @@ mod execute;
 mod faults;
 pub mod history;
 mod holder;
+mod proxy;
 mod register;
 mod report;
 mod runner;
@@ -25,6 +26,7 @@ mod subject;
 mod tracked;
 
 pub use faults::{FaultAbilities, Faults};
+pub use proxy::{Proxy, Traffic, Way};
 pub use report::{Format, Outcome, Report, Verdict};
 pub use runner::{RunOptions, case_ids, main, run};
 pub use subject::Subject;
