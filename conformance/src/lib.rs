@@ -16,6 +16,7 @@ mod execute;
 mod faults;
 pub mod history;
 mod holder;
+mod network;
 mod proxy;
 mod register;
 mod report;
@@ -27,6 +28,7 @@ mod subject;
 mod tracked;
 
 pub use faults::{FaultAbilities, Faults};
+pub use network::NetworkFaults;
 pub use proxy::{Proxy, Traffic, Way};
 pub use report::{Format, Outcome, Report, Verdict};
 pub use runner::{RunOptions, case_ids, main, run};

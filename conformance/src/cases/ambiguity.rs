@@ -175,7 +175,7 @@ async fn a_late_grant_is_given_back(ctx: &Context) {
 }
 
 async fn trouble_is_never_busy(ctx: &Context) {
-    let backend = ctx.backend().await;
+    let backend = ctx.exposed().await;
     let lease = take(&*backend, &ctx.request("held")).await;
     let free = ctx.request("free");
     let limit = Duration::from_secs(3);
@@ -201,7 +201,7 @@ async fn trouble_is_never_busy(ctx: &Context) {
 }
 
 async fn an_answer_lost_by_the_store_is_never_busy(ctx: &Context) {
-    let backend = ctx.backend().await;
+    let backend = ctx.exposed().await;
     let request = ctx.request("key");
     ctx.faults().lose_answer(Operation::TryLock).await;
     match backend.try_lock(&request).await {

@@ -36,12 +36,15 @@ mod hints;
 mod limits;
 mod loss;
 mod names;
+mod network;
 mod renewal;
+mod server;
 mod shutdown;
 mod timeouts;
 mod unlock;
 mod waiting;
 mod watchdog;
+mod wire;
 
 const GROUPS: &[&[Case]] = &[
     exclusion::CASES,
@@ -59,6 +62,9 @@ const GROUPS: &[&[Case]] = &[
     cancellation::CASES,
     ambiguity::CASES,
     crash::CASES,
+    network::CASES,
+    wire::CASES,
+    server::CASES,
     chaos::CASES,
     shutdown::CASES,
     names::CASES,
