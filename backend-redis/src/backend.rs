@@ -1,0 +1,235 @@
+//! The backend: what it promises, and each operation's way into the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use distlock_core::{
+    BackendInfo, Busy, Claim, Clock, Error, ErrorKind, Exclusion, ExpiryClock, Fairness, FenceScope,
+    Guarantees, Health, Lease, LockBackend, LockKey, LockRequest, Operation, Release, Renewal, Result,
+    StoreUrl, Supports, TryLock,
+};
+use redis::aio::ConnectionManager;
+
+use crate::config::{RedisConfig, Topology};
+use crate::connection::{Link, Opener, Shared, Single};
+use crate::error::unreadable;
+use crate::names::Names;
+use crate::store::Store;
+use crate::waiting::Waiting;
+use crate::{acquire, hand_over, probe, release, renew};
+
+/// Locks in Redis or Valkey.
+///
+/// The crate's documentation says what it promises and what it does not.
+#[derive(Debug)]
+pub struct RedisBackend {
+    info: BackendInfo,
+    store: Arc<Store>,
+    waiting: Arc<Waiting>,
+}
+
+impl RedisBackend {
+    /// Connects, and asks the server for a sign of life.
+    ///
+    /// # Errors
+    /// - `InvalidOptions`: an option is out of range, or two contradict each other.
+    /// - `FeatureDisabled`: encryption is asked for, and the feature `tls` is off.
+    /// - `Unavailable`: the server can't be reached.
+    /// - `PermissionDenied`: it refuses the credentials, or the right to do what locks need.
+    /// - `Misconfigured`: it is older than Redis 6, or its certificate is not trusted.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any point.
+    pub async fn connect(config: RedisConfig) -> Result<Self> {
+        let opened = async {
+            config.check()?;
+            Self::start(&config, link(&config)?).await
+        };
+        opened.await.map_err(|error| connecting(&config.topology, error))
+    }
+
+    /// Connects to the store that a URL names, and takes this backend's options out of it.
+    ///
+    /// # Errors
+    /// `InvalidUrl` as with [`RedisConfig::from_url`], and as [`RedisBackend::connect`].
+    ///
+    /// # Cancel safety
+    /// As [`RedisBackend::connect`].
+    pub async fn from_url(url: &mut StoreUrl) -> Result<Self> {
+        Self::connect(RedisConfig::from_url(url)?).await
+    }
+
+    /// Connects where `client` does, with its address, credentials and encryption. Of `config`, prefix
+    /// and time-outs count.
+    ///
+    /// # Errors
+    /// As [`RedisBackend::connect`].
+    ///
+    /// # Cancel safety
+    /// As [`RedisBackend::connect`].
+    pub async fn from_client(client: &redis::Client, config: RedisConfig) -> Result<Self> {
+        let opened = async {
+            config.check()?;
+            Self::start(&config, Arc::new(Single::new(Opener::from_client(&config, client)?))).await
+        };
+        opened.await.map_err(|error| connecting(&Topology::Single, error))
+    }
+
+    /// Sends commands through the application's own connection manager, made from `client`. Waiting
+    /// for releases takes a connection of its own, which is opened when somebody waits.
+    ///
+    /// The manager's settings stay the application's. Give it a short list of retries: while it
+    /// connects anew, commands wait for it up to `response_timeout`. A blocking command of the
+    /// application delays the locks behind it.
+    ///
+    /// # Errors
+    /// As [`RedisBackend::connect`].
+    ///
+    /// # Cancel safety
+    /// As [`RedisBackend::connect`].
+    pub async fn from_connection_manager(
+        manager: ConnectionManager,
+        client: &redis::Client,
+        config: RedisConfig,
+    ) -> Result<Self> {
+        let opened = async {
+            config.check()?;
+            Self::start(&config, Arc::new(Shared::new(manager, Opener::from_client(&config, client)?))).await
+        };
+        opened.await.map_err(|error| connecting(&Topology::Single, error))
+    }
+
+    /// What a store of this topology promises and can do.
+    #[must_use]
+    pub fn describe(topology: &Topology) -> BackendInfo {
+        let mut guarantees = Guarantees::single_node();
+        guarantees.exclusion = match topology {
+            Topology::Single => Exclusion::WhileDataLives,
+            Topology::Sentinel { .. } | Topology::Cluster => Exclusion::BetweenFailovers,
+        };
+        guarantees.fencing = FenceScope::Instance;
+        guarantees.fairness = Fairness::None;
+        guarantees.expiry = ExpiryClock::Server;
+        guarantees.ttl_grain = Duration::from_millis(1);
+        guarantees.ttl_min = Duration::from_millis(100);
+        guarantees.survives_restart = false;
+        let supports = Supports::NONE.push().batch_renew().hand_over().adopt().processes();
+        BackendInfo::new(name(topology), guarantees, supports)
+    }
+
+    async fn start(config: &RedisConfig, link: Arc<dyn Link>) -> Result<Self> {
+        let store = Store::new(link, Names::new(&config.prefix));
+        store.command(&redis::cmd("PING")).await?;
+        let waiting = Waiting::new(Arc::clone(&store));
+        Ok(Self { info: Self::describe(&config.topology), store, waiting })
+    }
+
+    fn ttl(&self, wish: Duration) -> Result<Duration> {
+        self.info.guarantees.effective_ttl(wish)
+    }
+
+    /// Names the operation and the key in an error.
+    fn during(&self, operation: Operation, key: &LockKey) -> impl Fn(Error) -> Error {
+        let name = self.info.name;
+        move |error| error.on_backend(name).in_operation(operation).for_key(key)
+    }
+
+    async fn renew_all(&self, leases: &[Lease], ttl: Duration) -> Vec<Result<Renewal>> {
+        match self.ttl(ttl) {
+            Ok(ttl) => renew::renew_many(&self.store, leases, ttl).await,
+            Err(error) => leases.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+}
+
+/// The way to the servers of a configuration.
+fn link(config: &RedisConfig) -> Result<Arc<dyn Link>> {
+    match (&config.topology, config.servers.first()) {
+        (Topology::Single, Some(server)) => Ok(Arc::new(Single::new(Opener::new(config, server)?))),
+        _ => Err(Error::new(ErrorKind::Unsupported, "this version connects to single servers only")),
+    }
+}
+
+const fn name(topology: &Topology) -> &'static str {
+    match topology {
+        Topology::Single => "redis",
+        Topology::Sentinel { .. } => "redis-sentinel",
+        Topology::Cluster => "redis-cluster",
+    }
+}
+
+fn connecting(topology: &Topology, error: Error) -> Error {
+    error.on_backend(name(topology)).in_operation(Operation::Connect)
+}
+
+#[async_trait]
+impl LockBackend for RedisBackend {
+    fn info(&self) -> &BackendInfo {
+        &self.info
+    }
+
+    fn clock(&self) -> Clock {
+        self.store.clock.clone()
+    }
+
+    async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
+        let attempt = async {
+            let ttl = self.ttl(request.ttl)?;
+            acquire::try_lock(&self.store, &self.waiting, request, ttl).await
+        };
+        attempt.await.map_err(self.during(Operation::TryLock, &request.claim.key))
+    }
+
+    async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
+        let result = self.renew_all(std::slice::from_ref(lease), ttl).await.pop();
+        result.unwrap_or_else(unreadable).map_err(self.during(Operation::Renew, &lease.claim.key))
+    }
+
+    async fn unlock(&self, claim: &Claim) -> Result<Release> {
+        let release = release::unlock(&self.store, claim).await;
+        release.map_err(self.during(Operation::Unlock, &claim.key))
+    }
+
+    async fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Vec<Result<Renewal>> {
+        let results = self.renew_all(leases, ttl).await;
+        let named = |(result, lease): (Result<Renewal>, &Lease)| {
+            result.map_err(self.during(Operation::Renew, &lease.claim.key))
+        };
+        results.into_iter().zip(leases).map(named).collect()
+    }
+
+    async fn watch_release(&self, claim: &Claim, busy: &Busy) -> Result<()> {
+        self.waiting.watch(claim, busy).await.map_err(self.during(Operation::Watch, &claim.key))
+    }
+
+    async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
+        let passing = async {
+            let ttl = self.ttl(next.ttl)?;
+            hand_over::hand_over(&self.store, lease, next, ttl).await
+        };
+        passing.await.map_err(self.during(Operation::HandOver, &lease.claim.key))
+    }
+
+    async fn probe(&self) -> Result<Health> {
+        let health = probe::probe(&self.store).await;
+        health.map_err(|error| error.on_backend(self.info.name).in_operation(Operation::Probe))
+    }
+
+    fn commands_sent(&self) -> Option<u64> {
+        Some(self.store.sent())
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.waiting.close();
+        self.store.link.close();
+        Ok(())
+    }
+}
+
+impl Drop for RedisBackend {
+    fn drop(&mut self) {
+        // The task that listens would otherwise go on for a while.
+        self.waiting.close();
+    }
+}

@@ -1,0 +1,140 @@
+//! Reading a store's URL.
+
+use distlock_core::{Error, ErrorKind, Result, StoreUrl};
+
+use super::{RedisConfig, Topology};
+
+/// The port of a server that none is given for.
+const SERVER_PORT: u16 = 6379;
+
+impl RedisConfig {
+    /// The names of the URL options this backend takes.
+    pub const URL_OPTIONS: &'static [&'static str] =
+        &["prefix", "connect_timeout", "response_timeout", "ca", "db"];
+
+    /// Reads a URL and takes this backend's options out of it:
+    /// - `redis://[user[:password]@]host[:port][/database]`; encrypted with `rediss://`;
+    ///   `valkey://` and `valkeys://` mean the same;
+    /// - `redis+unix:/path/of/socket[?db=number]`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidUrl`] if a part is missing, does not belong there or can't be read.
+    pub fn from_url(url: &mut StoreUrl) -> Result<Self> {
+        let mut config = Self { user: url.user.clone(), password: url.password.clone(), ..Self::default() };
+        match url.scheme.as_str() {
+            "redis+unix" => config.read_socket(url)?,
+            scheme => {
+                config.tls = matches!(scheme, "rediss" | "valkeys");
+                config.read_server(url)?;
+            }
+        }
+        config.read_options(url)?;
+        config.check().map_err(|error| Error::new(ErrorKind::InvalidUrl, error.message()))?;
+        Ok(config)
+    }
+
+    fn read_server(&mut self, url: &StoreUrl) -> Result<()> {
+        if url.hosts.is_empty() {
+            return invalid("the URL names no server; write for example `redis://localhost`");
+        }
+        self.topology = Topology::Single;
+        self.servers = url.hosts.iter().map(|host| host.with_default_port(SERVER_PORT)).collect();
+        self.database = database(&url.path)?;
+        Ok(())
+    }
+
+    fn read_socket(&mut self, url: &mut StoreUrl) -> Result<()> {
+        if !url.hosts.is_empty() || !url.path.starts_with('/') {
+            return invalid("a socket is named by its whole path; write `redis+unix:/run/redis/redis.sock`");
+        }
+        self.servers = vec![url.path.clone()];
+        self.database = url.take_number("db")?.unwrap_or(0);
+        Ok(())
+    }
+
+    fn read_options(&mut self, url: &mut StoreUrl) -> Result<()> {
+        if let Some(prefix) = url.take("prefix") {
+            self.prefix = prefix;
+        }
+        if let Some(limit) = url.take_duration("connect_timeout")? {
+            self.connect_timeout = limit;
+        }
+        if let Some(limit) = url.take_duration("response_timeout")? {
+            self.response_timeout = limit;
+        }
+        self.ca = url.take("ca").map(Into::into);
+        if url.take("db").is_some() {
+            return invalid(
+                "the database's number stands in the path; write for example `redis://localhost/1`",
+            );
+        }
+        Ok(())
+    }
+}
+
+fn database(path: &str) -> Result<i64> {
+    match path.trim_matches('/') {
+        "" => Ok(0),
+        number => number.parse().or_else(|_| {
+            invalid("the path of the URL is no database's number; write for example `redis://localhost/1`")
+        }),
+    }
+}
+
+fn invalid<T>(message: &str) -> Result<T> {
+    Err(Error::new(ErrorKind::InvalidUrl, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn read(url: &str) -> Result<RedisConfig> {
+        let mut url = StoreUrl::parse(url)?;
+        let config = RedisConfig::from_url(&mut url)?;
+        url.refuse_unknown(RedisConfig::URL_OPTIONS)?;
+        Ok(config)
+    }
+
+    #[test]
+    fn every_part_is_read() {
+        let config =
+            read("rediss://me:p%40ss@[::1]/3?prefix=a:&connect_timeout=2s&response_timeout=500ms&ca=/ca.pem")
+                .unwrap();
+        assert_eq!(config.servers, ["[::1]:6379"]);
+        assert_eq!((config.user.as_deref(), config.password.as_deref()), (Some("me"), Some("p@ss")));
+        assert_eq!((config.database, config.tls, config.prefix.as_str()), (3, true, "a:"));
+        assert_eq!(config.connect_timeout, Duration::from_secs(2));
+        assert_eq!(config.response_timeout, Duration::from_millis(500));
+        assert_eq!(config.ca.as_deref(), Some(std::path::Path::new("/ca.pem")));
+        let config = read("redis+unix:/run/redis.sock?db=2").unwrap();
+        assert_eq!((config.servers, config.database), (vec!["/run/redis.sock".to_owned()], 2));
+    }
+
+    #[test]
+    fn bad_urls_say_what_to_write() {
+        for (url, part) in [
+            ("redis:", "names no server"),
+            ("redis://h/x", "database"),
+            ("redis://h/-1", "below 0"),
+            ("redis://a,b", "redis+sentinel"),
+            ("redis://h?db=1", "path"),
+            ("redis://h?perfix=x", "did you mean `prefix`"),
+            ("redis://h?response_timeout=5ms", "10ms"),
+            ("redis://h?ca=/ca.pem", "rediss://"),
+            ("redis+unix:sock", "whole path"),
+        ] {
+            let error = read(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{url}");
+            assert!(error.to_string().contains(part), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn no_text_form_shows_the_password() {
+        let config = read("redis://me:secret@h").unwrap();
+        assert!(!format!("{config:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,208 @@
+//! Where the servers are and how to use them.
+
+mod from_url;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use distlock_core::{Error, ErrorKind, Result};
+
+/// Where the servers are and how to use them.
+///
+/// ```
+/// use distlock_redis::RedisConfig;
+/// use std::time::Duration;
+/// let config = RedisConfig::new("127.0.0.1:6379").database(1).response_timeout(Duration::from_secs(1));
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct RedisConfig {
+    /// How the servers work together.
+    pub topology: Topology,
+    /// The servers, as `host:port`, or the path of one server's Unix socket. One server; or the
+    /// Sentinels; or some nodes of a Cluster. Default: `127.0.0.1:6379`.
+    pub servers: Vec<String>,
+    /// The user of the server's access control list. Default: none, which is `default`.
+    pub user: Option<String>,
+    /// The password. Never shown.
+    pub password: Option<String>,
+    /// The database's number. Default: 0.
+    pub database: i64,
+    /// Whether to encrypt; needs the feature `tls`. Default: no.
+    pub tls: bool,
+    /// A file with the certificate authority to trust, in PEM format. Default: those of the system
+    /// and of Mozilla's list.
+    pub ca: Option<PathBuf>,
+    /// What all names in the store start with. All programs that share locks need the same; no
+    /// prefix in use may be the beginning of another one. Up to 128 bytes; default `distlock:`.
+    pub prefix: String,
+    /// Longest time to open a connection. 10 ms to 1 min; default 1 s.
+    pub connect_timeout: Duration,
+    /// Longest time for a command's reply. 10 ms to 1 min; default 2 s. The client's own limit
+    /// (ttl/6, at most 2 s) ends an operation too.
+    pub response_timeout: Duration,
+}
+
+/// How the servers work together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Topology {
+    /// One server.
+    #[default]
+    Single,
+    /// Sentinels watch a master with replicas, and name another one when it fails.
+    Sentinel {
+        /// What the Sentinels call the master.
+        master: String,
+    },
+    /// A Cluster, whose nodes share the keys among them.
+    Cluster,
+}
+
+impl Default for RedisConfig {
+    fn default() -> Self {
+        Self {
+            topology: Topology::Single,
+            servers: vec!["127.0.0.1:6379".to_owned()],
+            user: None,
+            password: None,
+            database: 0,
+            tls: false,
+            ca: None,
+            prefix: "distlock:".to_owned(),
+            connect_timeout: Duration::from_secs(1),
+            response_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+impl RedisConfig {
+    /// The defaults, on this server: `host:port`, or the path of a Unix socket.
+    #[must_use]
+    pub fn new(server: impl Into<String>) -> Self {
+        Self { servers: vec![server.into()], ..Self::default() }
+    }
+
+    /// Sets how the servers work together.
+    #[must_use]
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = topology;
+        self
+    }
+
+    /// Sets the servers.
+    #[must_use]
+    pub fn servers(mut self, servers: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.servers = servers.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets the user.
+    #[must_use]
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Sets the password.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Sets the database's number.
+    #[must_use]
+    pub const fn database(mut self, number: i64) -> Self {
+        self.database = number;
+        self
+    }
+
+    /// Sets whether to encrypt.
+    #[must_use]
+    pub const fn tls(mut self, on: bool) -> Self {
+        self.tls = on;
+        self
+    }
+
+    /// Sets the file with the certificate authority to trust.
+    #[must_use]
+    pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca = Some(file.into());
+        self
+    }
+
+    /// Sets what all names in the store start with.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Sets the longest time to open a connection.
+    #[must_use]
+    pub const fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// Sets the longest time for a command's reply.
+    #[must_use]
+    pub const fn response_timeout(mut self, limit: Duration) -> Self {
+        self.response_timeout = limit;
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        within("connect_timeout", self.connect_timeout)?;
+        within("response_timeout", self.response_timeout)?;
+        if self.prefix.len() > 128 {
+            return invalid("the option `prefix` is longer than 128 bytes");
+        }
+        if self.database < 0 {
+            return invalid("the database's number is below 0");
+        }
+        if self.servers.is_empty() {
+            return invalid("no server is named; write for example `127.0.0.1:6379`");
+        }
+        if self.topology == Topology::Single && self.servers.len() > 1 {
+            return invalid(
+                "one server is meant, but several are named; use redis+sentinel:// or redis+cluster:// for servers that work together",
+            );
+        }
+        if self.ca.is_some() && !self.tls {
+            return invalid("`ca` has no use without encryption; write rediss:// instead of redis://");
+        }
+        Ok(())
+    }
+}
+
+fn within(name: &str, value: Duration) -> Result<()> {
+    let (least, most) = (Duration::from_millis(10), Duration::from_secs(60));
+    if value >= least && value <= most {
+        return Ok(());
+    }
+    invalid(format!("the option `{name}` is {value:?}, but must be from {least:?} to {most:?}"))
+}
+
+fn invalid<T>(message: impl Into<String>) -> Result<T> {
+    Err(Error::new(ErrorKind::InvalidOptions, message))
+}
+
+impl fmt::Debug for RedisConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisConfig")
+            .field("topology", &self.topology)
+            .field("servers", &self.servers)
+            .field("user", &self.user)
+            .field("password", &self.password.as_ref().map(|_| "…"))
+            .field("database", &self.database)
+            .field("tls", &self.tls)
+            .field("ca", &self.ca)
+            .field("prefix", &self.prefix)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("response_timeout", &self.response_timeout)
+            .finish()
+    }
+}

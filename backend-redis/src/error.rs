@@ -1,0 +1,180 @@
+//! What Redis' errors mean for a lock.
+
+use distlock_core::{Effect, Error, ErrorKind, Result};
+use redis::{ErrorKind as RedisKind, RedisError};
+
+use crate::connection::Failure;
+
+/// What every call says after the backend was closed.
+pub(crate) const CLOSED: &str = "the backend was closed; connect again";
+
+/// Codes with which a server refuses a script before it writes anything.
+pub(crate) const REFUSALS: &[&str] = &[
+    "ASK",
+    "BUSY",
+    "CLUSTERDOWN",
+    "CROSSSLOT",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "MOVED",
+    "NOAUTH",
+    "NOREPLICAS",
+    "NOSCRIPT",
+    "OOM",
+    "READONLY",
+    "TRYAGAIN",
+    "WRONGPASS",
+];
+
+/// Says what a failed command means and what to do about it.
+pub(crate) fn classify(failure: Failure) -> Error {
+    let Failure { error, effect } = failure;
+    let (kind, message) = match error.code() {
+        Some(code) => of_code(code, error.detail().unwrap_or_default()),
+        None => of_connection(&error, effect),
+    };
+    Error::new(kind, message).with_effect(effect).caused_by(error)
+}
+
+/// Says why a connection can't even be tried.
+pub(crate) fn classify_opening(error: RedisError) -> Error {
+    let message =
+        "the client refuses these connection settings; see the crate's documentation for addresses and TLS";
+    Error::new(ErrorKind::Misconfigured, message).with_effect(Effect::None).caused_by(error)
+}
+
+/// The error for a record that is not one of ours.
+pub(crate) fn damaged() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the store has something under this lock's name that is not distlock's, or is damaged; see who else uses this prefix, then delete the record or take the lock away with force-unlock",
+    )
+    .with_effect(Effect::None)
+}
+
+/// The error for an answer that no script of ours gives.
+pub(crate) fn unreadable<T>() -> Result<T> {
+    Err(Error::new(
+        ErrorKind::Corrupt,
+        "the server's answer can't be read; see whether a proxy stands between that does not pass scripts through",
+    ))
+}
+
+fn of_code(code: &str, detail: &str) -> (ErrorKind, &'static str) {
+    match code {
+        "READONLY" => (
+            ErrorKind::Unavailable,
+            "the server is a replica, which can't grant locks; connect to the master, or through Sentinel so that failovers are followed",
+        ),
+        "LOADING" => (ErrorKind::Unavailable, "the server still loads its data; it serves when that is done"),
+        "BUSY" => (
+            ErrorKind::Unavailable,
+            "the server is busy with somebody's script; SCRIPT KILL ends it if it lasts",
+        ),
+        "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" => (
+            ErrorKind::Unavailable,
+            "the servers are changing places, or one of them is down; with a Cluster, use redis+cluster://",
+        ),
+        "NOREPLICAS" => (
+            ErrorKind::Unavailable,
+            "the server takes no writes while too few replicas follow it (min-replicas-to-write)",
+        ),
+        "MISCONF" => (
+            ErrorKind::Unavailable,
+            "the server takes no writes because it can't save to disk; see its log and its disk",
+        ),
+        "OOM" => (
+            ErrorKind::Overloaded,
+            "the server is at its memory limit; raise maxmemory or store less beside the locks",
+        ),
+        "NOAUTH" => {
+            (ErrorKind::PermissionDenied, "the server wants a password; write redis://user:password@host")
+        }
+        "WRONGPASS" => (
+            ErrorKind::PermissionDenied,
+            "the server refused user and password; percent-encode special characters of a password in a URL",
+        ),
+        "NOPERM" => (
+            ErrorKind::PermissionDenied,
+            "the user may not do that; grant it ~PREFIX* &PREFIX* +@hash +@scripting +@pubsub +time +exists +pexpireat +ping +info +hello, with the prefix of the locks",
+        ),
+        "CROSSSLOT" => {
+            (ErrorKind::Misconfigured, "the server is part of a Cluster; connect with redis+cluster://")
+        }
+        _ if detail.contains("WRONGTYPE") || code == "WRONGTYPE" => (
+            ErrorKind::Corrupt,
+            "the store has something under this lock's name that is not distlock's; choose another prefix",
+        ),
+        // What servers before 7 pass on of an error within a script.
+        _ if detail.contains("READONLY") => of_code("READONLY", ""),
+        _ if detail.contains("OOM ") => of_code("OOM", ""),
+        _ if detail.contains("NOPERM") => of_code("NOPERM", ""),
+        _ => (ErrorKind::Other, "the server refused a command"),
+    }
+}
+
+fn of_connection(error: &RedisError, effect: Effect) -> (ErrorKind, &'static str) {
+    match error.kind() {
+        RedisKind::Client if effect == Effect::None && error.to_string().contains(CLOSED) => {
+            (ErrorKind::Shutdown, CLOSED)
+        }
+        RedisKind::AuthenticationFailed => (
+            ErrorKind::PermissionDenied,
+            "the server refused user and password; percent-encode special characters of a password in a URL",
+        ),
+        RedisKind::RESP3NotSupported => (
+            ErrorKind::Misconfigured,
+            "the server does not know the protocol RESP3; it takes Redis 6 or later, or Valkey",
+        ),
+        RedisKind::InvalidClientConfig => {
+            (ErrorKind::Misconfigured, "the connection's settings contradict each other")
+        }
+        _ if effect == Effect::None && error.is_connection_refusal() => (
+            ErrorKind::Unavailable,
+            "nobody listens at the server's address; see that it runs and that host and port are right",
+        ),
+        _ if effect == Effect::None => (
+            ErrorKind::Unavailable,
+            "the server can't be reached; see that it runs and that the network lets through",
+        ),
+        _ if error.is_timeout() => {
+            (ErrorKind::Unavailable, "the server did not answer in time; whether it acted is not known")
+        }
+        _ => (ErrorKind::Unavailable, "the connection broke; whether the server acted is not known"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(kind: RedisKind, text: &'static str) -> Failure {
+        Failure::after_send(RedisError::from((kind, text)))
+    }
+
+    #[test]
+    fn silence_may_have_acted_and_a_refusal_has_not() {
+        let broken = RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        let error = classify(Failure::after_send(broken.clone()));
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
+        let error = classify(Failure::unsent(broken));
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None));
+        let refused = failure(RedisKind::Server(redis::ServerErrorKind::ReadOnly), "replica");
+        let error = classify(refused);
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None));
+        assert!(error.to_string().contains("replica"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_right_may_have_stopped_a_script_halfway() {
+        let error = classify(failure(RedisKind::Server(redis::ServerErrorKind::NoPerm), "no"));
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::PermissionDenied, Effect::Unknown));
+    }
+
+    #[test]
+    fn a_closed_backend_says_so() {
+        let error = classify(Failure::unsent(RedisError::from((RedisKind::Client, CLOSED))));
+        assert_eq!(error.kind(), ErrorKind::Shutdown);
+    }
+}

@@ -1,0 +1,39 @@
+//! Passing a held lock on.
+
+use std::time::Duration;
+
+use distlock_core::{Effect, Error, ErrorKind, Lease, LockRequest, Result, TryLock};
+
+use crate::acquire::{micros, refuse_other_modes};
+use crate::reply::{Granted, granted};
+use crate::script;
+use crate::store::Store;
+
+/// Passes the lock of `lease` on to `next`, in one step or not at all. `Busy` if the lease is not
+/// held any more; then `next` gets nothing. Waiters keep their marks, and are not woken.
+pub(crate) async fn hand_over(
+    store: &Store,
+    lease: &Lease,
+    next: &LockRequest,
+    ttl: Duration,
+) -> Result<TryLock> {
+    refuse_other_modes(next)?;
+    if next.claim.key != lease.claim.key {
+        let message = "a lock can only be handed over to a contender for the same key; unlock it instead";
+        return Err(Error::new(ErrorKind::InvalidOptions, message).with_effect(Effect::None));
+    }
+    let (owner, token) = (lease.claim.owner.to_string(), lease.token.to_string());
+    let next_owner = next.claim.owner.to_string();
+    let arguments = [
+        owner.as_bytes(),
+        token.as_bytes(),
+        next_owner.as_bytes(),
+        &micros(ttl),
+        next.metadata.encode().as_bytes(),
+    ];
+    let answer = store.run(&script::HAND_OVER, &[store.names.record(&next.claim.key)], &arguments).await?;
+    Ok(match granted(&answer.value)? {
+        Granted::Token(token) => TryLock::Acquired(Lease::granted(next, token, ttl, answer.sent)),
+        Granted::Busy(busy, _) => TryLock::Busy(busy),
+    })
+}

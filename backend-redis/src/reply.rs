@@ -1,0 +1,105 @@
+//! Reading what the scripts answer.
+
+use std::time::Duration;
+
+use distlock_core::{Busy, FencingToken, Holder, Metadata, OwnerId, Result};
+use redis::Value;
+
+use crate::error::{damaged, unreadable};
+
+/// The answer of a script that grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Granted {
+    /// The lock is held by the one who asked, with this token.
+    Token(FencingToken),
+    /// Somebody else holds it; the token is the last that was granted.
+    Busy(Busy, u64),
+}
+
+/// Reads the answer of a script that grants.
+pub(crate) fn granted(value: &Value) -> Result<Granted> {
+    match parts(value)? {
+        [Value::Int(1), token] => Ok(Granted::Token(token_of(token)?)),
+        [Value::Int(0), token, owner, left, metadata] => {
+            let (token, left) = (token_of(token)?, left_of(left)?);
+            let Ok(owner) = text(owner)?.parse::<OwnerId>() else { return Err(damaged()) };
+            let holder =
+                Holder::new(owner, token).expires_in(left).metadata(Metadata::decode(&text(metadata)?));
+            Ok(Granted::Busy(Busy::by(holder, left), token.get()))
+        }
+        [Value::Int(2), token, left] => {
+            let mut busy = Busy::unknown();
+            busy.free_in = Some(left_of(left)?);
+            Ok(Granted::Busy(busy, token_of(token).map_or(0, FencingToken::get)))
+        }
+        [Value::Int(3)] => Ok(Granted::Busy(Busy::unknown(), 0)),
+        [Value::Int(-1)] => Err(damaged()),
+        _ => unreadable(),
+    }
+}
+
+/// Reads an answer that is one number; below zero, the record is damaged.
+pub(crate) fn number(value: &Value) -> Result<i64> {
+    match parts(value)? {
+        [Value::Int(number)] if *number < 0 => Err(damaged()),
+        [Value::Int(number)] => Ok(*number),
+        _ => unreadable(),
+    }
+}
+
+/// Reads an answer that is a list.
+pub(crate) fn parts(value: &Value) -> Result<&[Value]> {
+    match value {
+        Value::Array(parts) => Ok(parts),
+        _ => unreadable(),
+    }
+}
+
+fn token_of(value: &Value) -> Result<FencingToken> {
+    text(value)?.parse().map_err(|_| damaged())
+}
+
+/// Rounded up, since a waiter that comes early comes for nothing.
+fn left_of(value: &Value) -> Result<Duration> {
+    match value {
+        Value::Int(micros) => {
+            Ok(Duration::from_micros(u64::try_from(*micros).unwrap_or(0).saturating_add(1)))
+        }
+        _ => unreadable(),
+    }
+}
+
+fn text(value: &Value) -> Result<String> {
+    match value {
+        Value::BulkString(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) => Ok(text.clone()),
+        _ => unreadable(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use distlock_core::ErrorKind;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn answers_of_scripts_are_read_and_others_refused() {
+        let grant = Value::Array(vec![Value::Int(1), bulk("1780000000000000")]);
+        assert_eq!(
+            granted(&grant).unwrap(),
+            Granted::Token(FencingToken::new(1_780_000_000_000_000).unwrap())
+        );
+        let owner = OwnerId::random();
+        let held = [Value::Int(0), bulk("7"), bulk(&owner.to_string()), Value::Int(999), bulk("pid=1")];
+        let Granted::Busy(busy, 7) = granted(&Value::Array(held.to_vec())).unwrap() else { panic!() };
+        assert_eq!(busy.free_in, Some(Duration::from_millis(1)));
+        assert_eq!(busy.holder.unwrap().owner, owner);
+        for bad in [Value::Nil, Value::Array(vec![Value::Int(-1)]), Value::Array(vec![])] {
+            assert_eq!(granted(&bad).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+}

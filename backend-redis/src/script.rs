@@ -1,0 +1,76 @@
+//! The scripts, each one atomic step on the server.
+
+use std::sync::LazyLock;
+
+use redis::Cmd;
+
+/// One script; the server knows it by its hash once it has seen it.
+#[derive(Debug)]
+pub(crate) struct Script {
+    text: &'static str,
+    hash: String,
+}
+
+macro_rules! scripts {
+    ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
+        $($(#[$doc])*
+        pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
+            Script::new(concat!(include_str!("scripts/record.lua"), include_str!(concat!("scripts/", $file))))
+        });)*
+
+        /// Every script, so that a new connection can teach them to its server.
+        pub(crate) fn all() -> impl Iterator<Item = &'static Script> {
+            [$(&*$name),*].into_iter()
+        }
+    };
+}
+
+scripts! {
+    /// One attempt.
+    ACQUIRE = "acquire.lua";
+    /// A waiter's mark and second look.
+    WATCH = "watch.lua";
+    /// Prolongs many leases.
+    RENEW = "renew.lua";
+    /// Gives a lock back.
+    RELEASE = "release.lua";
+    /// Passes a lock on.
+    HAND_OVER = "hand_over.lua";
+}
+
+impl Script {
+    fn new(text: &'static str) -> Self {
+        Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
+    }
+
+    /// Runs the script by its hash; fails with NOSCRIPT where the server has not seen it.
+    pub(crate) fn by_hash(&self, keys: &[Vec<u8>], arguments: &[&[u8]]) -> Cmd {
+        invocation("EVALSHA", self.hash.as_bytes(), keys, arguments)
+    }
+
+    /// Runs the script by its text, which the server remembers.
+    pub(crate) fn by_text(&self, keys: &[Vec<u8>], arguments: &[&[u8]]) -> Cmd {
+        invocation("EVAL", self.text.as_bytes(), keys, arguments)
+    }
+
+    /// Teaches the script to the server.
+    pub(crate) fn load(&self) -> Cmd {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(self.text);
+        command
+    }
+}
+
+fn invocation(name: &str, script: &[u8], keys: &[Vec<u8>], arguments: &[&[u8]]) -> Cmd {
+    let size = 64 + script.len() + keys.iter().map(Vec::len).sum::<usize>();
+    let size = size + arguments.iter().map(|argument| argument.len()).sum::<usize>();
+    let mut command = Cmd::with_capacity(3 + keys.len() + arguments.len(), size);
+    command.arg(name).arg(script).arg(keys.len());
+    for key in keys {
+        command.arg(key.as_slice());
+    }
+    for argument in arguments {
+        command.arg(*argument);
+    }
+    command
+}

@@ -1,0 +1,64 @@
+//! The store: names, the way to the servers, and what every command passes through.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use distlock_core::{Clock, Instant, Result};
+use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+
+use crate::connection::{Failure, Link};
+use crate::error::classify;
+use crate::names::Names;
+use crate::script::Script;
+
+/// The store: names, the way to the servers, and what every command passes through.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) link: Arc<dyn Link>,
+    pub(crate) names: Names,
+    pub(crate) clock: Clock,
+    sent: AtomicU64,
+}
+
+/// A script's answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) value: Value,
+    /// Read before the request left.
+    pub(crate) sent: Instant,
+}
+
+impl Store {
+    pub(crate) fn new(link: Arc<dyn Link>, names: Names) -> Arc<Self> {
+        Arc::new(Self { link, names, clock: Clock::system(), sent: AtomicU64::new(0) })
+    }
+
+    /// Runs a script on records of one slot: one round trip where the server knows it.
+    pub(crate) async fn run(&self, script: &Script, keys: &[Vec<u8>], arguments: &[&[u8]]) -> Result<Answer> {
+        let key = keys.first().map(Vec::as_slice);
+        let sent = self.clock.now();
+        match self.send(&script.by_hash(keys, arguments), key).await {
+            Err(failure) if failure.error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let sent = self.clock.now();
+                let value = self.send(&script.by_text(keys, arguments), key).await.map_err(classify)?;
+                Ok(Answer { value, sent })
+            }
+            result => Ok(Answer { value: result.map_err(classify)?, sent }),
+        }
+    }
+
+    /// Sends a command that is no script to any server.
+    pub(crate) async fn command(&self, command: &Cmd) -> Result<Value> {
+        self.send(command, None).await.map_err(classify)
+    }
+
+    /// How many commands were sent so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    async fn send(&self, command: &Cmd, key: Option<&[u8]>) -> Result<Value, Failure> {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.link.send(command, key).await
+    }
+}

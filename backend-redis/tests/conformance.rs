@@ -1,0 +1,87 @@
+//! The conformance suite on the Redis stores that the environment names.
+//!
+//! `LOCK_TEST_REDIS_URL` names a server. `CONFORMANCE_STORE=redis` picks one store out of those that
+//! are configured; without it, each of them is tested in a process of its own.
+
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+use distlock_conformance::Subject;
+use distlock_core::{BackendInfo, LockBackend, Result, StoreUrl};
+use distlock_redis::{RedisBackend, Topology};
+
+/// Which store to test.
+const STORE: &str = "CONFORMANCE_STORE";
+
+/// Stores that can be tested: name, variable with its URL, topology.
+fn stores() -> Vec<(&'static str, &'static str, Topology)> {
+    vec![("redis", "LOCK_TEST_REDIS_URL", Topology::Single)]
+}
+
+struct Redis {
+    variable: &'static str,
+    topology: Topology,
+}
+
+#[async_trait::async_trait]
+impl Subject for Redis {
+    fn info(&self) -> BackendInfo {
+        RedisBackend::describe(&self.topology)
+    }
+    fn url(&self) -> String {
+        std::env::var(self.variable).unwrap_or_default()
+    }
+    fn available(&self) -> std::result::Result<(), String> {
+        match std::env::var_os(self.variable) {
+            Some(_) => Ok(()),
+            None => Err(format!(
+                "start a server (`redis-server --port 6379`) and name it: {}=redis://127.0.0.1:6379",
+                self.variable
+            )),
+        }
+    }
+    async fn connect(&self, url: &str) -> Result<Arc<dyn LockBackend>> {
+        Ok(Arc::new(RedisBackend::from_url(&mut StoreUrl::parse(url)?).await?))
+    }
+}
+
+fn main() -> ExitCode {
+    let wanted = std::env::var(STORE).ok();
+    let mut chosen = stores();
+    match &wanted {
+        Some(wanted) => chosen.retain(|(name, ..)| name == wanted),
+        // A store that is not configured is passed over, unless none is.
+        None if chosen.iter().any(|(_, variable, _)| std::env::var_os(variable).is_some()) => {
+            chosen.retain(|(_, variable, _)| std::env::var_os(variable).is_some());
+        }
+        None => chosen.truncate(1),
+    }
+    match chosen.pop() {
+        None => {
+            eprintln!("{STORE}={} names no store of this backend", wanted.unwrap_or_default());
+            ExitCode::FAILURE
+        }
+        Some((_, variable, topology)) if chosen.is_empty() => {
+            distlock_conformance::main(Redis { variable, topology })
+        }
+        Some(last) => {
+            chosen.push(last);
+            each(&chosen)
+        }
+    }
+}
+
+/// Runs the suite on each store in turn, each in a process of its own.
+fn each(stores: &[(&'static str, &'static str, Topology)]) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for (name, ..) in stores {
+        let program = std::env::current_exe();
+        let arguments = std::env::args_os().skip(1);
+        let status =
+            program.and_then(|program| Command::new(program).args(arguments).env(STORE, name).status());
+        if !status.is_ok_and(|status| status.success()) {
+            code = ExitCode::FAILURE;
+        }
+    }
+    code
+}
