@@ -4,11 +4,11 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use distlock_conformance::{Faults, NetworkFaults, ServerCommand, ServerProcess, Subject};
-use distlock_core::{BackendInfo, FenceScope, LockBackend, Result, StoreUrl};
+use distlock_core::{BackendInfo, LockBackend, Result, StoreUrl};
 use distlock_redis::{RedisBackend, Topology};
 use tempfile::TempDir;
 
@@ -17,10 +17,7 @@ struct Redis(NetworkFaults);
 #[async_trait::async_trait]
 impl Subject for Redis {
     fn info(&self) -> BackendInfo {
-        let mut info = RedisBackend::describe(&Topology::Single);
-        // As this server is set up.
-        (info.guarantees.survives_restart, info.guarantees.fencing) = (true, FenceScope::Durable);
-        info
+        RedisBackend::describe(&Topology::Single)
     }
     async fn connect(&self, url: &str) -> Result<Arc<dyn LockBackend>> {
         Ok(Arc::new(RedisBackend::from_url(&mut StoreUrl::parse(url)?).await?))
@@ -82,17 +79,16 @@ fn free_port() -> u16 {
 
 fn main() -> ExitCode {
     let port = free_port();
-    let folder = Arc::new(match tempfile::tempdir() {
-        Ok(folder) => folder,
-        Err(error) => {
-            eprintln!("no temporary folder: {error}");
-            return ExitCode::FAILURE;
-        }
-    });
+    // Made when the server starts, which it does in one of the suite's processes only.
+    let folder = OnceLock::new();
     let faults =
         NetworkFaults::new([format!("127.0.0.1:{port}")], |addresses| format!("redis://{}", addresses[0]))
-            .server(move || durable(&folder, port))
+            .server(move || {
+                let made = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+                durable(folder.get_or_init(|| made), port)
+            })
             .doubles()
-            .tokens_outlive_data();
+            .tokens_outlive_data()
+            .holds_outlive_restart();
     distlock_conformance::main(Redis(faults))
 }

@@ -111,7 +111,8 @@ impl Need {
             Self::Push => (supports.push, "the store declares no push"),
             Self::Queue => (supports.queue, "the store declares no queue"),
             Self::SurvivesRestart => {
-                (info.guarantees.survives_restart, "the store declares that a restart ends held locks")
+                let kept = info.guarantees.survives_restart || faults.holds_outlive_restart;
+                (kept, "the store declares that a restart ends held locks")
             }
             Self::Aside => (faults.aside, "the subject can't hurt one client and spare another"),
             Self::Duplicate => (faults.duplicate, "the subject can't double requests on the wire"),

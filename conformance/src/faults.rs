@@ -85,6 +85,9 @@ pub struct FaultAbilities {
     pub restart_wiped: bool,
     /// Tokens of a key go on rising after [`Faults::restart_wiped`], since a clock is their floor.
     pub tokens_outlive_data: bool,
+    /// Held locks survive [`Faults::restart`] as this store is set up, whether or not the backend
+    /// promises that in general.
+    pub holds_outlive_restart: bool,
     /// [`Faults::pause`].
     pub pause: bool,
     /// [`Faults::slow_answers`].
@@ -130,6 +133,7 @@ setters! {
     restart,
     restart_wiped,
     tokens_outlive_data,
+    holds_outlive_restart,
     pause,
     slow_answers,
     lose_answer,

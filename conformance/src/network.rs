@@ -35,6 +35,7 @@ pub struct NetworkFaults {
     expire: Option<Expire>,
     doubles: bool,
     tokens_outlive_data: bool,
+    holds_outlive_restart: bool,
     paused: AtomicBool,
     started: OnceLock<Result<Started, String>>,
 }
@@ -64,6 +65,7 @@ impl NetworkFaults {
             expire: None,
             doubles: false,
             tokens_outlive_data: false,
+            holds_outlive_restart: false,
             paused: AtomicBool::new(false),
             started: OnceLock::new(),
         }
@@ -102,6 +104,14 @@ impl NetworkFaults {
     #[must_use]
     pub const fn tokens_outlive_data(mut self) -> Self {
         self.tokens_outlive_data = true;
+        self
+    }
+
+    /// Says that held locks survive a restart as the server is set up, although the backend does not
+    /// promise that of every server.
+    #[must_use]
+    pub const fn holds_outlive_restart(mut self) -> Self {
+        self.holds_outlive_restart = true;
         self
     }
 
@@ -163,6 +173,7 @@ impl Faults for NetworkFaults {
         let server = self.start.is_some();
         (abilities.restart, abilities.restart_wiped, abilities.pause) = (server, server, server);
         abilities.tokens_outlive_data = self.tokens_outlive_data;
+        abilities.holds_outlive_restart = self.holds_outlive_restart;
         abilities.duplicate = self.doubles;
         abilities.expire_now = self.expire.is_some();
         abilities
@@ -200,8 +211,8 @@ impl Faults for NetworkFaults {
         }
     }
 
-    /// Strikes the next request, whichever operation that is: the proxy can't tell. A backend that
-    /// asks again by itself may hide the loss.
+    /// Strikes the next request on a connection that exists, whichever operation that is: the proxy
+    /// can't tell. A backend that asks again by itself may hide the loss.
     async fn lose_answer(&self, _operation: Operation) {
         for proxy in self.proxies() {
             proxy.lose_next_reply();

@@ -23,6 +23,21 @@ pub(crate) async fn refused(backend: &dyn LockBackend, request: &LockRequest) ->
     }
 }
 
+/// Repeats an attempt that must have been granted, until the connection is there again.
+pub(crate) async fn take_again(backend: &dyn LockBackend, request: &LockRequest) -> Lease {
+    until("an answer", Duration::from_secs(20), || async {
+        match backend.try_lock(request).await {
+            Ok(TryLock::Acquired(lease)) => Some(lease),
+            Ok(TryLock::Busy(busy)) => panic!("an attempt was busy because of its own record: {busy:?}"),
+            Err(error) => {
+                assert!(error.is_retryable(), "a lost connection passes: {error}");
+                None
+            }
+        }
+    })
+    .await
+}
+
 /// Tries over and over until the lock is granted, for at most `limit`.
 pub(crate) async fn take_within(backend: &dyn LockBackend, request: &LockRequest, limit: Duration) -> Lease {
     until(&format!("`{}` to become free", request.claim.key), limit, || async {

@@ -209,19 +209,24 @@ async fn an_answer_lost_by_the_store_is_never_busy(ctx: &Context) {
         Ok(TryLock::Busy(_)) => panic!("an attempt was busy because of its own record"),
         Err(error) => assert_eq!(error.effect(), Effect::Unknown, "it may well have happened: {error}"),
     }
-    let lease = take(&*backend, &request).await;
+    let lease = take_again(&*backend, &request).await;
     ctx.faults().lose_answer(Operation::Renew).await;
     match backend.renew(&lease, lease.ttl).await {
         Ok(Renewal::Renewed { .. }) => {}
         Ok(Renewal::Lost(reason)) => panic!("not known is not lost: {reason}"),
         Err(error) => assert_eq!(error.effect(), Effect::Unknown),
     }
+    // So that the connection that the next answer is lost on is there.
+    take_again(&*backend, &request).await;
     ctx.faults().lose_answer(Operation::Unlock).await;
     match backend.unlock(&request.claim).await {
         Ok(release) => assert_eq!(release, Release::Released),
         Err(error) => assert_eq!(error.effect(), Effect::Unknown),
     }
     ctx.faults().heal().await;
-    backend.unlock(&request.claim).await.unwrap();
+    until("the store to serve again", Duration::from_secs(20), || async {
+        backend.unlock(&request.claim).await.ok()
+    })
+    .await;
     take(&*backend, &ctx.request("key")).await;
 }

@@ -48,21 +48,6 @@ async fn a_grant_whose_answer_was_lost_is_the_same_grant(ctx: &Context) {
     }
 }
 
-/// Asks until the connection is there again.
-async fn take_again(backend: &dyn LockBackend, request: &distlock_core::LockRequest) -> Lease {
-    until("an answer", Duration::from_secs(20), || async {
-        match backend.try_lock(request).await {
-            Ok(TryLock::Acquired(lease)) => Some(lease),
-            Ok(TryLock::Busy(busy)) => panic!("an attempt was busy because of its own record: {busy:?}"),
-            Err(error) => {
-                assert!(error.is_retryable(), "a lost connection passes: {error}");
-                None
-            }
-        }
-    })
-    .await
-}
-
 async fn clients_put_lost_answers_right(ctx: &Context) {
     let (client, rival) = (ctx.exposed_client().await, ctx.backend().await);
     let options = LockOptions::default().ttl(ctx.long());

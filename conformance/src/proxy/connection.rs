@@ -45,6 +45,7 @@ async fn both_ways(
     let losing = AtomicBool::new(false);
     let pump = |way| Pump {
         way,
+        number,
         shared,
         settings: shared.watch(),
         losing: &losing,

@@ -138,14 +138,15 @@ impl Proxy {
         self.shared.change(|settings| settings.cut_after(way, bytes));
     }
 
-    /// Forwards the next bytes that a client sends, on whichever connection, and resets that
-    /// connection when the server begins to answer; what it answers is dropped. Once; the next call
-    /// arms it again.
+    /// Forwards the next bytes that a client sends on one of the connections that exist now, and resets
+    /// that connection when the server begins to answer; what it answers is dropped. Once; the next
+    /// call arms it again. Later connections are spared, and so are their handshakes.
     ///
     /// On a connection with several requests under way it may be the answer to an earlier one that
     /// is cut, and the later ones may be cut off before the server sees them.
     pub fn lose_next_reply(&self) {
-        self.shared.change(|settings| settings.arm());
+        let accepted = self.traffic().connections;
+        self.shared.change(|settings| settings.arm(accepted));
     }
 
     /// Resets all connections, and returns when they are gone. The bytes on their way are lost.

@@ -28,6 +28,8 @@ pub(super) enum End {
 /// Carries bytes from one socket to the other as the settings say.
 pub(super) struct Pump<'a> {
     pub(super) way: Way,
+    /// The connection's number.
+    pub(super) number: u64,
     pub(super) shared: &'a Shared,
     pub(super) settings: watch::Receiver<Settings>,
     /// A request of this connection has been forwarded whose answer is to be lost.
@@ -128,7 +130,7 @@ impl Pump<'_> {
         cut: &mut Option<(u64, u64)>,
     ) -> io::Result<Option<End>> {
         match self.way {
-            Way::ToServer if self.shared.disarm() => self.losing.store(true, Ordering::Relaxed),
+            Way::ToServer if self.shared.disarm(self.number) => self.losing.store(true, Ordering::Relaxed),
             Way::ToClient if self.losing.load(Ordering::Relaxed) => {
                 self.shared.count(|traffic| traffic.lost_replies += 1);
                 return Ok(Some(End::Cut));

@@ -42,8 +42,8 @@ pub(super) struct Settings {
     to_server: Lane,
     to_client: Lane,
     orders: u64,
-    /// The next request loses its answer.
-    armed: bool,
+    /// The next request loses its answer, on a connection with a lower number than this.
+    armed: Option<u64>,
     /// Raised when all connections are to be reset.
     pub(super) resets: u64,
 }
@@ -69,8 +69,8 @@ impl Settings {
         self.way(way).cut = Some((bytes, order));
     }
 
-    pub(super) const fn arm(&mut self) {
-        self.armed = true;
+    pub(super) const fn arm(&mut self, below: u64) {
+        self.armed = Some(below);
     }
 
     pub(super) fn passing(&self) -> Self {
@@ -100,9 +100,10 @@ impl Shared {
         self.settings.subscribe()
     }
 
-    /// Whether the request that is about to be forwarded is the one that loses its answer.
-    pub(super) fn disarm(&self) -> bool {
-        self.settings.send_if_modified(|settings| std::mem::take(&mut settings.armed))
+    /// Whether the request that this connection is about to forward is the one that loses its answer.
+    pub(super) fn disarm(&self, connection: u64) -> bool {
+        self.settings
+            .send_if_modified(|settings| settings.armed.take_if(|below| connection < *below).is_some())
     }
 
     pub(super) fn traffic(&self) -> Traffic {

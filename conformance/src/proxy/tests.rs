@@ -218,8 +218,10 @@ async fn it_cuts_after_so_many_bytes_of_each_connection() {
 #[tokio::test]
 async fn a_reply_is_lost_once_and_after_the_request_took_effect() {
     let (mut echo, proxy, mut client) = rig().await;
-    let mut other = TcpStream::connect(proxy.address()).await.unwrap();
     proxy.lose_next_reply();
+    let mut other = TcpStream::connect(proxy.address()).await.unwrap();
+    assert_eq!(ask(&mut other, b"came later").await.unwrap(), b"came later");
+    assert_eq!(echo.received().await, b"came later");
     client.write_all(b"applied").await.unwrap();
     assert_eq!(echo.received().await, b"applied");
     was_reset(&mut client).await;

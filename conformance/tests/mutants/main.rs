@@ -36,7 +36,16 @@ impl Subject for Mutant {
 #[async_trait::async_trait]
 impl Faults for Mutant {
     fn abilities(&self) -> FaultAbilities {
-        FaultAbilities::NONE.expire_now().prune().slow_answers().lose_answer().outage()
+        FaultAbilities::NONE
+            .expire_now()
+            .prune()
+            .restart()
+            .restart_wiped()
+            .tokens_outlive_data()
+            .slow_answers()
+            .lose_answer()
+            .outage()
+            .silence()
     }
     async fn expire_now(&self, key: &LockKey) {
         let name = self.0.name(key);
@@ -51,6 +60,29 @@ impl Faults for Mutant {
             state.tokens.clear();
         }
     }
+    async fn restart(&self) {
+        let mut state = self.0.state();
+        if self.0.is(Flaw::HoldsGoWithARestart) {
+            state.records.clear();
+        }
+        if self.0.is(Flaw::TokensGoWithTheData) {
+            state.tokens.clear();
+        }
+    }
+    async fn restart_wiped(&self) {
+        let mut state = self.0.state();
+        state.records.clear();
+        // A sound store's tokens have a clock for a floor, so that they outlive their counters.
+        if self.0.is(Flaw::TokensGoWithTheData) {
+            state.tokens.clear();
+        }
+    }
+    async fn silence(&self) {
+        self.0.state().silent = true;
+    }
+    async fn silence_answers(&self) {
+        self.0.state().mute = true;
+    }
     async fn slow_answers(&self, by: Duration) {
         self.0.state().slow_by = by;
     }
@@ -62,7 +94,11 @@ impl Faults for Mutant {
     }
     async fn heal(&self) {
         let mut state = self.0.state();
-        (state.slow_by, state.losing, state.outage) = (Duration::ZERO, None, false);
+        (state.slow_by, state.losing) = (Duration::ZERO, None);
+        (state.silent, state.mute) = (false, false);
+        if !self.0.is(Flaw::NeverReconnects) {
+            state.outage = false;
+        }
     }
 }
 
@@ -81,6 +117,7 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
             ("renewal::it_never_brings_back_an_expired_lock", "Lost(Expired)"),
             ("renewal::it_never_brings_back_a_released_lock", "a released lock is lost"),
             ("renewal::it_never_creates_a_lock", "what was never held is lost"),
+            ("server::a_holder_whose_record_is_gone_is_told", "without a record a renewal gave"),
         ],
     ),
     (
@@ -134,6 +171,7 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
         &[
             ("exclusion::a_repeat_gives_the_same_grant", "same token"),
             ("fencing::the_token_stays_under_late_repeats", "H2"),
+            ("wire::a_grant_whose_answer_was_lost_is_the_same_grant", "is the same grant"),
         ],
     ),
     (
@@ -143,7 +181,13 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
             ("ambiguity::a_waiting_client_is_not_busy_by_itself", "its own record does not block it"),
         ],
     ),
-    (Flaw::ValidityFromTheAnswer, &[("expiry::validity_counts_from_the_send", "counts from the answer")]),
+    (
+        Flaw::ValidityFromTheAnswer,
+        &[
+            ("expiry::validity_counts_from_the_send", "counts from the answer"),
+            ("wire::a_grant_slower_than_its_ttl_is_given_back", "says it is valid"),
+        ],
+    ),
     (
         Flaw::GrantWithoutLooking,
         &[
@@ -161,7 +205,10 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
     (Flaw::TroubleIsBusy, &[("ambiguity::trouble_is_never_busy", "an outage shows as Ok(Ok(Busy")]),
     (
         Flaw::LostAnswerIsBusy,
-        &[("ambiguity::an_answer_lost_by_the_store_is_never_busy", "busy because of its own record")],
+        &[
+            ("ambiguity::an_answer_lost_by_the_store_is_never_busy", "busy because of its own record"),
+            ("wire::a_grant_whose_answer_was_lost_is_the_same_grant", "busy because of its own record"),
+        ],
     ),
     (
         Flaw::ReleasedButKept,
@@ -240,6 +287,39 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
         ],
     ),
     (Flaw::BatchOutOfOrder, &[("renewal::many_are_answered_in_order", "stands in the place of another")]),
+    (
+        Flaw::TroubleIsRenewed,
+        &[("network::an_outage_that_lasts_ends_in_a_loss_by_the_deadline", "without an answer")],
+    ),
+    (Flaw::OutageIsALoss, &[("network::a_short_outage_does_not_cost_the_lock", "cost the lock")]),
+    (
+        Flaw::OutageIsFatal,
+        &[
+            ("network::a_waiter_rides_out_an_outage", "trouble that passes"),
+            ("network::an_unreachable_store_is_named", "Unavailable"),
+        ],
+    ),
+    (
+        Flaw::NeverReconnects,
+        &[
+            ("network::an_outage_that_lasts_ends_in_a_loss_by_the_deadline", "the client to work again"),
+            ("network::a_release_during_an_outage_is_made_good", "the store works"),
+        ],
+    ),
+    (
+        Flaw::HoldsGoWithARestart,
+        &[
+            ("crash::held_locks_survive_a_restart", "is held, yet"),
+            ("server::a_holder_goes_on_after_a_restart", "cost the lock"),
+        ],
+    ),
+    (
+        Flaw::TokensGoWithTheData,
+        &[
+            ("fencing::tokens_rise_after_a_restart", "the token went from"),
+            ("server::tokens_rise_without_the_data", "the token went from"),
+        ],
+    ),
     (Flaw::TakesAnyTtl, &[("limits::absurd_ttls_leave_nothing_in_the_store", "an absurd ttl is refused")]),
 ];
 
