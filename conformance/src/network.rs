@@ -269,3 +269,43 @@ impl Faults for NetworkFaults {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_started_before_it_is_asked_for_and_outages_strike_beside_the_url() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let direct = server.local_addr().unwrap().to_string();
+        let faults = NetworkFaults::new([direct.clone()], |addresses| format!("toy://{}/x", addresses[0]))
+            .doubles()
+            .expire(|_| async {});
+        assert_eq!(faults.url(), format!("toy://{direct}/x"));
+        let abilities = faults.abilities();
+        assert!(abilities.aside && abilities.silence && abilities.duplicate && abilities.expire_now);
+        assert!(!abilities.pause && !abilities.restart && !abilities.tokens_outlive_data);
+        faults.heal().await;
+        assert!(faults.started.get().is_none(), "a process that only lists the cases starts nothing");
+        faults.available().unwrap();
+        let struck = faults.proxies()[0].address();
+        assert_eq!(Faults::url(&faults), Some(format!("toy://{struck}/x")));
+        faults.outage().await;
+        assert!(TcpStream::connect(struck).is_err());
+        assert!(TcpStream::connect(&direct).is_ok());
+        faults.heal().await;
+        assert!(TcpStream::connect(struck).is_ok());
+    }
+
+    #[test]
+    fn what_can_t_be_started_is_told_each_time() {
+        let faults = NetworkFaults::new(["127.0.0.1:1"], |_| String::new())
+            .server(|| Err::<crate::ServerProcess, _>("install it first".to_owned()));
+        for _ in 0..2 {
+            assert_eq!(faults.available().unwrap_err(), "install it first");
+        }
+        assert!(faults.abilities().pause);
+    }
+}

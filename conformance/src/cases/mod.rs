@@ -8,7 +8,9 @@ use futures_util::future::join_all;
 
 use crate::case::{Case, Need};
 use crate::context::Context;
-use crate::steps::{assert_not_early, refused, take, take_again, take_within, until};
+use crate::steps::{
+    assert_not_early, held, lost, refused, renewable, take, take_again, take_within, until, works_again,
+};
 
 /// Lists a group's cases: `name`, `name @alone`, `name [Need, Need]`.
 macro_rules! cases {

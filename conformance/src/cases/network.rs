@@ -26,45 +26,25 @@ cases! { "network":
 
 const AMPLE: Duration = Duration::from_secs(20);
 
-fn options(ctx: &Context) -> LockOptions {
-    LockOptions::default().ttl(ctx.renewable())
-}
-
-async fn held(ctx: &Context, client: &LockClient) -> Tracked {
-    ctx.track(client.lock_with(ctx.key("key"), &options(ctx)).await.unwrap())
-}
-
 /// Waits for the loss, which has to come by the end of the validity, with a warning before it.
-async fn lost(ctx: &Context, guard: &Tracked) {
+async fn lost_with_a_warning(ctx: &Context, guard: &Tracked) {
     let limit = guard.guard().ttl() + ctx.lateness();
     let view = guard.guard().view();
     let first = tokio::time::timeout(limit, view.state_changed(LockState::Held)).await;
     if first != Ok(LockState::Jeopardy) {
         assert!(ctx.delay() > ctx.renewable() / 4, "without an answer it went from held to {first:?}");
     }
-    let reason = tokio::time::timeout(limit, view.lost()).await;
-    let reason = reason.expect("the loss is announced by the deadline, although the network is silent");
-    assert_eq!(reason, LostReason::Unreachable);
+    assert_eq!(lost(ctx, guard).await, LostReason::Unreachable);
     assert!(!guard.is_valid());
-}
-
-/// Asserts that the client works again, soon after the fault was healed, by itself.
-async fn works_again(ctx: &Context, client: &LockClient) {
-    let limit = ctx.renewable() * 2 + Duration::from_secs(5) + ctx.lateness();
-    let guard = until("the client to work again", limit, || async {
-        client.try_lock_with(ctx.key("afterwards"), &options(ctx)).await.ok().flatten()
-    })
-    .await;
-    guard.unlock().await.expect("it works again");
 }
 
 async fn silence_ends_in_a_loss_by_the_deadline(ctx: &Context) {
     let client = ctx.exposed_client().await;
     let guard = held(ctx, &client).await;
     ctx.faults().silence().await;
-    lost(ctx, &guard).await;
+    lost_with_a_warning(ctx, &guard).await;
     ctx.faults().heal().await;
-    works_again(ctx, &client).await;
+    works_again(ctx, &client, "afterwards").await;
     assert!(!guard.is_valid(), "a lost lock came back");
 }
 
@@ -73,9 +53,9 @@ async fn unanswered_renewals_end_in_a_loss_by_the_deadline(ctx: &Context) {
     let guard = held(ctx, &client).await;
     // The store goes on prolonging the lease; its holder can't know.
     ctx.faults().silence_answers().await;
-    lost(ctx, &guard).await;
+    lost_with_a_warning(ctx, &guard).await;
     ctx.faults().heal().await;
-    works_again(ctx, &client).await;
+    works_again(ctx, &client, "afterwards").await;
     assert!(!guard.is_valid(), "a lost lock came back");
     drop(guard);
     let limit = ctx.renewable() + ctx.lateness() + Duration::from_secs(3);
@@ -86,9 +66,9 @@ async fn an_outage_that_lasts_ends_in_a_loss_by_the_deadline(ctx: &Context) {
     let client = ctx.exposed_client().await;
     let guard = held(ctx, &client).await;
     ctx.faults().outage().await;
-    lost(ctx, &guard).await;
+    lost_with_a_warning(ctx, &guard).await;
     ctx.faults().heal().await;
-    works_again(ctx, &client).await;
+    works_again(ctx, &client, "afterwards").await;
     assert!(!guard.is_valid(), "a lost lock came back");
 }
 
@@ -103,7 +83,7 @@ async fn a_silenced_holder_is_succeeded(ctx: &Context) {
     ctx.faults().heal().await;
     // Whatever its client does now leaves the successor alone.
     drop(guard);
-    works_again(ctx, &client).await;
+    works_again(ctx, &client, "afterwards").await;
     assert_eq!(take(&*rival, &request).await.token, next.token, "its successor still holds the lock");
 }
 
@@ -293,5 +273,5 @@ async fn an_unreachable_store_is_named(ctx: &Context) {
         assert!(error.is_retryable(), "an outage passes: {error}");
     }
     ctx.faults().heal().await;
-    works_again(ctx, &established).await;
+    works_again(ctx, &established, "afterwards").await;
 }

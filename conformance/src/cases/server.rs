@@ -1,6 +1,6 @@
 //! A server that freezes, restarts and loses its data.
 
-use distlock_core::{ErrorKind, LockClient, LockOptions, Release, Renewal, WaitPolicy};
+use distlock_core::{ErrorKind, LockOptions, Release, Renewal, WaitPolicy};
 
 use super::*;
 
@@ -16,22 +16,9 @@ cases! { "server":
 
 const AMPLE: Duration = Duration::from_secs(20);
 
-fn options(ctx: &Context) -> LockOptions {
-    LockOptions::default().ttl(ctx.renewable())
-}
-
-async fn works_again(ctx: &Context, client: &LockClient, name: &str) {
-    let limit = ctx.renewable() * 2 + Duration::from_secs(5) + ctx.lateness();
-    let guard = until("the client to work again", limit, || async {
-        client.try_lock_with(ctx.key(name), &options(ctx)).await.ok().flatten()
-    })
-    .await;
-    guard.unlock().await.expect("it works again");
-}
-
 async fn a_frozen_server_holds_up_no_call(ctx: &Context) {
     let client = ctx.client().await;
-    let options = options(ctx);
+    let options = renewable(ctx);
     let impatient = options.clone().wait(WaitPolicy::UpTo(ctx.renewable() / 2));
     let renewed = client.lock_with(ctx.key("renewed"), &options).await.unwrap();
     let unlocked = client.lock_with(ctx.key("unlocked"), &options).await.unwrap();
@@ -68,10 +55,9 @@ async fn a_frozen_server_holds_up_no_call(ctx: &Context) {
 
 async fn a_holder_of_a_frozen_server_is_told_in_time(ctx: &Context) {
     let client = ctx.client().await;
-    let guard = ctx.track(client.lock_with(ctx.key("key"), &options(ctx)).await.unwrap());
+    let guard = held(ctx, &client).await;
     ctx.faults().pause().await;
-    let limit = guard.guard().ttl() + ctx.lateness();
-    tokio::time::timeout(limit, guard.guard().lost()).await.expect("the loss is announced by the deadline");
+    lost(ctx, &guard).await;
     assert!(!guard.is_valid());
     ctx.faults().heal().await;
     // Renewals that waited in the server's buffers may still prolong the record once.
@@ -132,10 +118,9 @@ async fn a_client_works_on_without_the_data(ctx: &Context) {
     ctx.without_check("H1");
     ctx.without_check("H2");
     let client = ctx.client().await;
-    let guard = ctx.track(client.lock_with(ctx.key("key"), &options(ctx)).await.unwrap());
+    let guard = held(ctx, &client).await;
     ctx.faults().restart_wiped().await;
-    let limit = guard.guard().ttl() + ctx.lateness();
-    tokio::time::timeout(limit, guard.guard().lost()).await.expect("the next renewal tells");
+    lost(ctx, &guard).await;
     drop(guard);
     for name in ["key", "another key"] {
         works_again(ctx, &client, name).await;
