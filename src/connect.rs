@@ -12,6 +12,11 @@ pub fn registry() -> Registry {
     let registry = registry.with(distlock_sql::sqlite::driver());
     #[cfg(not(feature = "sqlite"))]
     let registry = registry.switched_off(&["sqlite"], "sqlite", "building it takes a C compiler");
+    #[cfg(feature = "redis")]
+    let registry = registry.with(distlock_redis::driver());
+    #[cfg(not(feature = "redis"))]
+    let registry =
+        registry.switched_off(&["redis", "rediss", "valkey", "valkeys", "redis+unix"], "redis", "");
     registry
 }
 

@@ -37,6 +37,27 @@ async fn a_store_whose_feature_is_off_is_named() {
     assert!(error.to_string().contains("`sqlite`") && error.to_string().contains("C compiler"), "{error}");
 }
 
+#[cfg(not(feature = "redis"))]
+#[tokio::test]
+async fn so_are_all_schemes_of_a_store() {
+    for url in ["redis://h", "rediss://h", "valkey://h", "redis+unix:/run/redis.sock"] {
+        let error = distlock::connect(url).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FeatureDisabled, "{url}");
+        assert!(error.to_string().contains("`redis`"), "{error}");
+    }
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn redis_is_tried_and_its_absence_named() {
+    let error = distlock::connect("redis://me:secret@127.0.0.1:1?ttl=5s").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("redis connect") && !text.contains("secret"), "{text}");
+    let error = distlock::connect("redis://h?perfix=x").await.unwrap_err();
+    assert!(error.to_string().contains("did you mean `prefix`"), "{error}");
+}
+
 #[cfg(feature = "sqlite")]
 #[tokio::test]
 async fn two_clients_of_one_file_exclude_each_other() {
