@@ -155,9 +155,14 @@ impl Context {
         self.connected(&self.subject.url()).await.expect("the store takes a connection")
     }
 
-    /// One more independent connection, to the address at which faults of the network strike.
+    /// One more independent connection, to the address at which faults of the network strike. It has
+    /// been used, so that there is something to strike although the backend connects when it must.
     pub(crate) async fn exposed(&self) -> Arc<dyn LockBackend> {
-        self.connect_exposed().await.expect("the store takes a connection")
+        let backend = self.connect_exposed().await.expect("the store takes a connection");
+        let request = self.request(format!("first use {}", self.log.next_op()));
+        backend.try_lock(&request).await.expect("the store works");
+        backend.unlock(&request.claim).await.expect("the store works");
+        backend
     }
 
     /// The same, when it may fail.

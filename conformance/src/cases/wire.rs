@@ -10,6 +10,7 @@ use super::*;
 cases! { "wire":
     a_grant_whose_answer_was_lost_is_the_same_grant @alone [LoseAnswer],
     clients_put_lost_answers_right @alone [LoseAnswer],
+    an_answer_that_comes_too_late_is_nobody_else_s @alone [SlowAnswers],
     a_grant_slower_than_its_ttl_is_given_back @alone [SlowAnswers],
     a_late_attempt_is_withdrawn @alone [HoldRequests, Aside],
     a_late_renewal_brings_nothing_back @alone [HoldRequests, Aside],
@@ -44,6 +45,11 @@ async fn a_grant_whose_answer_was_lost_is_the_same_grant(ctx: &Context) {
         for before in [first, shown].into_iter().flatten() {
             assert_eq!(again.token, before, "a repeat of an attempt is the same grant");
         }
+        assert_eq!(
+            take(&*backend, &request).await.token,
+            again.token,
+            "a repeat of an attempt is the same grant"
+        );
         assert_eq!(backend.unlock(&request.claim).await.unwrap(), Release::Released);
     }
 }
@@ -74,6 +80,29 @@ async fn clients_put_lost_answers_right(ctx: &Context) {
         let request = ctx.request("key");
         take_within(&*rival, &request, Duration::from_secs(10) + ctx.delay()).await;
         rival.unlock(&request.claim).await.unwrap();
+    }
+}
+
+async fn an_answer_that_comes_too_late_is_nobody_else_s(ctx: &Context) {
+    let (backend, rival) = (ctx.exposed().await, ctx.backend().await);
+    take(&*rival, &ctx.request("held")).await;
+    for n in 0..3 {
+        // Busy, in an answer that arrives while the next call waits for its own.
+        ctx.faults().slow_answers(HELD * 2).await;
+        let (by, request) = (Arc::clone(&backend), ctx.request("held"));
+        given_up(async move { by.try_lock(&request).await }).await;
+        ctx.faults().heal().await;
+        let request = ctx.request(format!("free {n}"));
+        let lease = take_again(&*backend, &request).await;
+        // The same with an answer that says released.
+        ctx.faults().slow_answers(HELD * 2).await;
+        let (by, of) = (Arc::clone(&backend), lease.claim.clone());
+        given_up(async move { by.unlock(&of).await }).await;
+        ctx.faults().heal().await;
+        let busy = until("an answer", Duration::from_secs(20), || async {
+            backend.try_lock(&ctx.request("held")).await.ok()
+        });
+        assert!(matches!(busy.await, TryLock::Busy(_)), "it got the answer to another call");
     }
 }
 

@@ -85,4 +85,12 @@ pub(crate) enum Flaw {
     HoldsGoWithARestart,
     /// Forgets tokens in a restart and with the data, and declares the opposite.
     TokensGoWithTheData,
+    /// Behind TCP: does not connect again when its connection broke.
+    BreaksForGood,
+    /// Behind TCP: takes a broken connection for a lost lock.
+    ResetIsALoss,
+    /// Behind TCP: takes a broken connection for a busy lock.
+    ResetIsBusy,
+    /// Behind TCP: after a call that was dropped midway, takes its answer for that of the next call.
+    ReadsTheLastAnswer,
 }

@@ -5,6 +5,7 @@
 
 mod backend;
 mod flaw;
+mod remote;
 mod toy;
 
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ use distlock_core::{BackendInfo, Clock, LockBackend, LockKey, Operation, Result}
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::flaw::Flaw;
+use crate::remote::RemoteMutant;
 use crate::toy::Toy;
 
 struct Mutant(Arc<Toy>);
@@ -323,14 +325,56 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
     (Flaw::TakesAnyTtl, &[("limits::absurd_ttls_leave_nothing_in_the_store", "an absurd ttl is refused")]),
 ];
 
+/// The same for the store behind TCP.
+const REMOTE: &[(Flaw, &[(&str, &str)])] = &[
+    (
+        Flaw::UnlockIgnoresTheOwner,
+        &[
+            ("wire::a_late_release_leaves_the_successor_alone", "is held, yet"),
+            ("wire::doubled_requests_leave_the_successor_alone", "is held, yet"),
+        ],
+    ),
+    (Flaw::RenewRecreates, &[("wire::doubled_requests_leave_the_successor_alone", "is free, yet")]),
+    (
+        Flaw::NeverExpires,
+        &[
+            ("network::a_silenced_holder_is_succeeded", "in vain"),
+            ("wire::a_late_renewal_brings_nothing_back", "in vain"),
+        ],
+    ),
+    (Flaw::RepeatIsBusy, &[("wire::a_grant_whose_answer_was_lost_is_the_same_grant", "its own record")]),
+    (Flaw::RepeatDrawsAToken, &[("wire::a_grant_whose_answer_was_lost_is_the_same_grant", "H2")]),
+    (
+        Flaw::BreaksForGood,
+        &[
+            ("network::resets_do_not_cost_the_lock", "a reset cost the lock"),
+            ("network::a_waiter_rides_out_a_reset", "served"),
+            ("wire::clients_put_lost_answers_right", "its own record"),
+            ("network::many_short_outages_leave_nothing_behind", "trouble that passes"),
+        ],
+    ),
+    (Flaw::ResetIsALoss, &[("network::resets_do_not_cost_the_lock", "a reset cost the lock")]),
+    (
+        Flaw::ResetIsBusy,
+        &[
+            ("wire::a_grant_whose_answer_was_lost_is_the_same_grant", "its own record"),
+            ("ambiguity::trouble_is_never_busy", "an outage shows as Ok(Ok(Busy"),
+        ],
+    ),
+    (
+        Flaw::ReadsTheLastAnswer,
+        &[("wire::an_answer_that_comes_too_late_is_nobody_else_s", "busy because of its own record")],
+    ),
+];
+
 /// Runs the named cases on a mutant, and asserts that each fails and says why.
-fn is_rejected(flaw: Flaw, reasons: &[(&str, &str)]) -> Result<(), Failed> {
+fn is_rejected<S: Subject>(
+    flaw: Flaw,
+    subject: fn(Flaw) -> S,
+    reasons: &[(&str, &str)],
+) -> Result<(), Failed> {
     for (id, reason) in reasons {
-        let report = run(
-            Mutant(Arc::new(Toy::new(flaw))),
-            &RunOptions::default().filter(*id).threads(1).seed(1),
-            |_| (),
-        );
+        let report = run(subject(flaw), &RunOptions::default().filter(*id).threads(1).seed(1), |_| ());
         let Some(outcome) = report.outcomes.iter().find(|outcome| outcome.id == *id) else {
             return Err(format!("there is no case `{id}`").into());
         };
@@ -345,10 +389,24 @@ fn is_rejected(flaw: Flaw, reasons: &[(&str, &str)]) -> Result<(), Failed> {
     Ok(())
 }
 
+fn toy(flaw: Flaw) -> Mutant {
+    Mutant(Arc::new(Toy::new(flaw)))
+}
+
 /// Runs the whole suite on the sound store.
 fn the_sound_store_passes() -> Result<(), Failed> {
-    let report = run(Mutant(Arc::new(Toy::new(Flaw::None))), &RunOptions::default(), |_| ());
+    let report = run(toy(Flaw::None), &RunOptions::default(), |_| ());
     if report.is_success() && report.passed() >= 70 {
+        Ok(())
+    } else {
+        Err(report.render(Default::default()).into())
+    }
+}
+
+/// Runs a group on the sound store behind TCP.
+fn the_sound_remote_store_passes(group: &str, least: usize) -> Result<(), Failed> {
+    let report = run(RemoteMutant::new(Flaw::None), &RunOptions::default().filter(group), |_| ());
+    if report.is_success() && report.passed() >= least {
         Ok(())
     } else {
         Err(report.render(Default::default()).into())
@@ -359,8 +417,16 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(8);
     let mut trials = vec![Trial::test("the_sound_store_passes", the_sound_store_passes)];
+    for (group, least) in [("network::", 15), ("wire::", 8), ("chaos::", 4)] {
+        let name = format!("the_sound_remote_store_passes_{}", group.trim_end_matches(':'));
+        trials.push(Trial::test(name, move || the_sound_remote_store_passes(group, least)));
+    }
     for (flaw, reasons) in MUTANTS {
-        trials.push(Trial::test(format!("{flaw:?}_is_rejected"), move || is_rejected(*flaw, reasons)));
+        trials.push(Trial::test(format!("{flaw:?}_is_rejected"), || is_rejected(*flaw, toy, reasons)));
+    }
+    for (flaw, reasons) in REMOTE {
+        let name = format!("{flaw:?}_is_rejected_behind_tcp");
+        trials.push(Trial::test(name, || is_rejected(*flaw, RemoteMutant::new, reasons)));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
