@@ -140,13 +140,17 @@ impl Contender {
     }
 }
 
-/// Lets eight contenders loose; they have to get the lock this often.
-async fn storm(ctx: &Context, trouble: Trouble, least: usize) {
-    let until = std::time::Instant::now() + STORM;
+async fn contenders(ctx: &Context, trouble: Trouble) -> Vec<Contender> {
     let mut contenders = Vec::new();
     for number in 0..8 {
         contenders.push(Contender::new(ctx, number, trouble).await);
     }
+    contenders
+}
+
+/// Lets contenders loose; they have to get the lock this often.
+async fn storm(contenders: Vec<Contender>, least: usize) {
+    let until = std::time::Instant::now() + STORM;
     let held = join_all(contenders.into_iter().map(|contender| tokio::spawn(contender.contend(until)))).await;
     let held: usize = held.into_iter().map(|held| held.expect("no contender panics")).sum();
     assert!(held >= least, "in {STORM:?} the lock was taken {held} times");
@@ -159,18 +163,19 @@ async fn settles(ctx: &Context) {
 }
 
 async fn random_faults_break_no_promise(ctx: &Context) {
-    storm(ctx, Trouble::Scripted, 5).await;
+    storm(contenders(ctx, Trouble::Scripted).await, 5).await;
     settles(ctx).await;
 }
 
 async fn random_quitters_break_no_promise(ctx: &Context) {
-    storm(ctx, Trouble::None, 5).await;
+    storm(contenders(ctx, Trouble::None).await, 5).await;
     settles(ctx).await;
 }
 
 async fn random_network_trouble_breaks_no_promise(ctx: &Context) {
     let mut rng = ctx.rng();
     let faults = ctx.faults();
+    let contenders = contenders(ctx, Trouble::OnTheWire).await;
     let nemesis = async {
         loop {
             tokio::time::sleep(Duration::from_millis(rng.u64(20..300))).await;
@@ -187,7 +192,7 @@ async fn random_network_trouble_breaks_no_promise(ctx: &Context) {
         }
     };
     tokio::select! {
-        () = storm(ctx, Trouble::OnTheWire, 2) => {}
+        () = storm(contenders, 2) => {}
         () = nemesis => {}
     }
     faults.heal().await;
@@ -197,6 +202,7 @@ async fn random_network_trouble_breaks_no_promise(ctx: &Context) {
 async fn random_server_trouble_breaks_no_promise(ctx: &Context) {
     let mut rng = ctx.rng();
     let faults = ctx.faults();
+    let contenders = contenders(ctx, Trouble::None).await;
     let nemesis = async {
         loop {
             tokio::time::sleep(Duration::from_millis(rng.u64(100..600))).await;
@@ -210,7 +216,7 @@ async fn random_server_trouble_breaks_no_promise(ctx: &Context) {
         }
     };
     tokio::select! {
-        () = storm(ctx, Trouble::None, 2) => {}
+        () = storm(contenders, 2) => {}
         () = nemesis => {}
     }
     // A restart that was dropped midway still ends by itself, before the next one begins.

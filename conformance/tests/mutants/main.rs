@@ -1,7 +1,7 @@
 //! Broken stores: the suite must reject each of them, and for the right reason. The sound store they
 //! are made from must pass everything.
 
-#![allow(clippy::expect_used, reason = "a test rig")]
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a test rig")]
 
 mod backend;
 mod flaw;
