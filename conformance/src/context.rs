@@ -167,7 +167,7 @@ impl Context {
 
     /// The same, when it may fail.
     pub(crate) async fn connect_exposed(&self) -> Result<Arc<dyn LockBackend>> {
-        self.connected(&self.faults().url().unwrap_or_else(|| self.subject.url())).await
+        self.connected(&self.faults().exposed_url().unwrap_or_else(|| self.subject.url())).await
     }
 
     async fn connected(&self, url: &str) -> Result<Arc<dyn LockBackend>> {

@@ -20,7 +20,7 @@ pub trait Faults: Send + Sync {
     /// [`Subject::url`](crate::Subject::url), at which clients then go on undisturbed. Those faults are
     /// `slow_answers`, `lose_answer`, `outage`, `silence`, `silence_answers`, `reset_connections` and
     /// `hold_requests`.
-    fn url(&self) -> Option<String> {
+    fn exposed_url(&self) -> Option<String> {
         None
     }
 
@@ -104,7 +104,7 @@ pub struct FaultAbilities {
     pub hold_requests: bool,
     /// [`Faults::duplicate`].
     pub duplicate: bool,
-    /// [`Faults::url`] is there, so that faults of the network strike nobody at [`Subject::url`](crate::Subject::url).
+    /// [`Faults::exposed_url`] is there, so that faults of the network strike nobody at [`Subject::url`](crate::Subject::url).
     pub aside: bool,
 }
 

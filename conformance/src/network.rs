@@ -179,7 +179,7 @@ impl Faults for NetworkFaults {
         abilities
     }
 
-    fn url(&self) -> Option<String> {
+    fn exposed_url(&self) -> Option<String> {
         let addresses: Vec<_> = self.proxies().iter().map(|proxy| proxy.address().to_string()).collect();
         Some((self.url)(&addresses))
     }
@@ -291,7 +291,7 @@ mod tests {
         assert!(faults.started.get().is_none(), "a process that only lists the cases starts nothing");
         faults.available().unwrap();
         let struck = faults.proxies()[0].address();
-        assert_eq!(Faults::url(&faults), Some(format!("toy://{struck}/x")));
+        assert_eq!(faults.exposed_url(), Some(format!("toy://{struck}/x")));
         faults.outage().await;
         assert!(TcpStream::connect(struck).is_err());
         assert!(TcpStream::connect(&direct).is_ok());
