@@ -16,7 +16,9 @@ use crate::server::{Data, Server};
 
 type Url = Box<dyn Fn(&[String]) -> String + Send + Sync>;
 type Start = Box<dyn Fn() -> Result<Arc<dyn Server>, String> + Send + Sync>;
-type Expire = Box<dyn Fn(LockKey) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+type Done = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Expire = Box<dyn Fn(LockKey) -> Done + Send + Sync>;
+type Prune = Box<dyn Fn() -> Done + Send + Sync>;
 
 /// [`Faults`] for a store that is reached over TCP: a [`Proxy`] in front of each of its addresses,
 /// and, for a [`Server`] that may be hurt, kills, restarts and pauses.
@@ -33,6 +35,7 @@ pub struct NetworkFaults {
     url: Url,
     start: Option<Start>,
     expire: Option<Expire>,
+    prune: Option<Prune>,
     doubles: bool,
     tokens_outlive_data: bool,
     holds_outlive_restart: bool,
@@ -63,6 +66,7 @@ impl NetworkFaults {
             url: Box::new(url),
             start: None,
             expire: None,
+            prune: None,
             doubles: false,
             tokens_outlive_data: false,
             holds_outlive_restart: false,
@@ -89,6 +93,16 @@ impl NetworkFaults {
         F: Future<Output = ()> + Send + 'static,
     {
         self.expire = Some(Box::new(move |key| Box::pin(expire(key))));
+        self
+    }
+
+    /// Has idle keys forgotten at will, as far as the store is allowed to forget them.
+    #[must_use]
+    pub fn prune<F>(mut self, prune: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.prune = Some(Box::new(move || Box::pin(prune())));
         self
     }
 
@@ -176,6 +190,7 @@ impl Faults for NetworkFaults {
         abilities.holds_outlive_restart = self.holds_outlive_restart;
         abilities.duplicate = self.doubles;
         abilities.expire_now = self.expire.is_some();
+        abilities.prune = self.prune.is_some();
         abilities
     }
 
@@ -187,6 +202,12 @@ impl Faults for NetworkFaults {
     async fn expire_now(&self, key: &LockKey) {
         if let Some(expire) = &self.expire {
             expire(key.clone()).await;
+        }
+    }
+
+    async fn prune(&self) {
+        if let Some(prune) = &self.prune {
+            prune().await;
         }
     }
 
