@@ -87,11 +87,22 @@ async fn a_silenced_holder_is_succeeded(ctx: &Context) {
     assert_eq!(take(&*rival, &request).await.token, next.token, "its successor still holds the lock");
 }
 
-/// Asserts that the lock of `guard` went on, as the machine lets us see.
-async fn went_on(ctx: &Context, guard: Tracked, token: distlock_core::FencingToken, what: &str) {
-    if !guard.is_valid() {
-        assert!(ctx.delay() > ctx.renewable() / 8, "{what} cost the lock");
-        return ctx.note_stall();
+/// Asserts that the lock of `guard` goes on while `during` runs and after it, as the machine lets us see.
+async fn goes_on(ctx: &Context, guard: Tracked, what: &str, during: impl Future<Output = ()>) {
+    let view = guard.guard().view();
+    let token = view.token();
+    let lost = async {
+        let reason = view.lost().await;
+        // A machine that stands still runs into the deadline, and into nothing before it.
+        (reason, ctx.clock().now() < view.valid_until())
+    };
+    tokio::select! {
+        (reason, early) = lost => {
+            let stalled = ctx.delay() > guard.guard().ttl() / 8;
+            assert!(!early && stalled, "{what} cost the lock: {reason}");
+            return ctx.note_stall();
+        }
+        () = during => {}
     }
     assert_eq!(guard.guard().token(), token);
     let release = guard.unlock().await.expect("the store works");
@@ -101,12 +112,13 @@ async fn went_on(ctx: &Context, guard: Tracked, token: distlock_core::FencingTok
 async fn resets_do_not_cost_the_lock(ctx: &Context) {
     let client = ctx.exposed_client().await;
     let guard = held(ctx, &client).await;
-    let token = guard.guard().token();
-    for _ in 0..4 {
-        ctx.faults().reset_connections().await;
-        tokio::time::sleep(ctx.renewable() * 2 / 3).await;
-    }
-    went_on(ctx, guard, token, "a reset").await;
+    let resets = async {
+        for _ in 0..4 {
+            ctx.faults().reset_connections().await;
+            tokio::time::sleep(ctx.renewable() * 2 / 3).await;
+        }
+    };
+    goes_on(ctx, guard, "a reset", resets).await;
 }
 
 async fn a_short_outage_does_not_cost_the_lock(ctx: &Context) {
@@ -114,31 +126,24 @@ async fn a_short_outage_does_not_cost_the_lock(ctx: &Context) {
     let ttl = ctx.renewable() * 3;
     let guard = client.lock_with(ctx.key("key"), &LockOptions::default().ttl(ttl)).await.unwrap();
     let guard = ctx.track(guard);
-    let token = guard.guard().token();
-    ctx.faults().outage().await;
-    // Past the time at which a renewal is due.
-    tokio::time::sleep(ttl * 2 / 5).await;
-    ctx.faults().heal().await;
-    let until = guard.guard().valid_until();
     let view = guard.guard().view();
-    tokio::select! {
-        reason = view.lost() => {
-            assert!(ctx.delay() > ttl / 8, "an outage of less than half the ttl cost the lock: {reason}");
-            return ctx.note_stall();
-        }
-        () = self::until("a renewal", ttl * 2, || async { (view.valid_until() > until).then_some(()) }) => {}
-    }
-    went_on(ctx, guard, token, "a short outage").await;
+    let outage = async {
+        ctx.faults().outage().await;
+        // Past the time at which a renewal is due.
+        tokio::time::sleep(ttl * 2 / 5).await;
+        ctx.faults().heal().await;
+        let last = view.valid_until();
+        until("a renewal", ttl * 2, || async { (view.valid_until() > last).then_some(()) }).await;
+    };
+    goes_on(ctx, guard, "an outage of less than half the ttl", outage).await;
 }
 
 async fn slow_answers_do_not_cost_the_lock(ctx: &Context) {
     let client = ctx.exposed_client().await;
     let guard = held(ctx, &client).await;
-    let token = guard.guard().token();
     // Well within the time limit of a call, which is a sixth of the ttl.
     ctx.faults().slow_answers(ctx.renewable() / 20).await;
-    tokio::time::sleep(ctx.renewable() * 2).await;
-    went_on(ctx, guard, token, "an answer a little late").await;
+    goes_on(ctx, guard, "an answer a little late", tokio::time::sleep(ctx.renewable() * 2)).await;
 }
 
 /// A waiter on a connection that faults strike, and the holder it waits for, on one they spare if possible.
