@@ -74,12 +74,20 @@ pub(crate) enum Need {
     Push,
     Queue,
     SurvivesRestart,
+    Aside,
+    Duplicate,
     ExpireNow,
+    HoldRequests,
     LoseAnswer,
     Outage,
+    Pause,
     Prune,
+    ResetConnections,
     Restart,
+    RestartWiped,
+    Silence,
     SlowAnswers,
+    TokensOutliveData,
 }
 
 impl Need {
@@ -103,7 +111,18 @@ impl Need {
             Self::Push => (supports.push, "the store declares no push"),
             Self::Queue => (supports.queue, "the store declares no queue"),
             Self::SurvivesRestart => {
-                (info.guarantees.survives_restart, "the store declares that a restart ends held locks")
+                let kept = info.guarantees.survives_restart || faults.holds_outlive_restart;
+                (kept, "the store declares that a restart ends held locks")
+            }
+            Self::Aside => (faults.aside, "the subject can't hurt one client and spare another"),
+            Self::Duplicate => (faults.duplicate, "the subject can't double requests on the wire"),
+            Self::HoldRequests => (faults.hold_requests, "the subject can't hold requests back"),
+            Self::Pause => (faults.pause, "the subject can't freeze its store"),
+            Self::ResetConnections => (faults.reset_connections, "the subject can't reset connections"),
+            Self::RestartWiped => (faults.restart_wiped, "the subject can't wipe its store"),
+            Self::Silence => (faults.silence, "the subject can't silence the network"),
+            Self::TokensOutliveData => {
+                (faults.tokens_outlive_data, "the subject does not say that tokens outlive the data")
             }
             Self::ExpireNow => (faults.expire_now, "the subject can't end a lease at will"),
             Self::LoseAnswer => (faults.lose_answer, "the subject can't lose an answer"),

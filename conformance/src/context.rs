@@ -152,9 +152,28 @@ impl Context {
 
     /// One more independent connection to the store. What it does is recorded.
     pub(crate) async fn backend(&self) -> Arc<dyn LockBackend> {
-        let backend = self.subject.connect(&self.subject.url()).await.expect("the store takes a connection");
+        self.connected(&self.subject.url()).await.expect("the store takes a connection")
+    }
+
+    /// One more independent connection, to the address at which faults of the network strike. It has
+    /// been used, so that there is something to strike although the backend connects when it must.
+    pub(crate) async fn exposed(&self) -> Arc<dyn LockBackend> {
+        let backend = self.connect_exposed().await.expect("the store takes a connection");
+        let request = self.request(format!("first use {}", self.log.next_op()));
+        backend.try_lock(&request).await.expect("the store works");
+        backend.unlock(&request.claim).await.expect("the store works");
+        backend
+    }
+
+    /// The same, when it may fail.
+    pub(crate) async fn connect_exposed(&self) -> Result<Arc<dyn LockBackend>> {
+        self.connected(&self.faults().exposed_url().unwrap_or_else(|| self.subject.url())).await
+    }
+
+    async fn connected(&self, url: &str) -> Result<Arc<dyn LockBackend>> {
+        let backend = self.subject.connect(url).await?;
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&backend));
-        Arc::new(Recorded::new(backend, Arc::clone(&self.log)))
+        Ok(Arc::new(Recorded::new(backend, Arc::clone(&self.log))))
     }
 
     /// One more connection, with a script of faults between it and the store.
@@ -166,6 +185,11 @@ impl Context {
     /// A client on a connection of its own.
     pub(crate) async fn client(&self) -> LockClient {
         LockClient::new(self.backend().await)
+    }
+
+    /// A client on a connection of its own that faults of the network strike.
+    pub(crate) async fn exposed_client(&self) -> LockClient {
+        LockClient::new(self.exposed().await)
     }
 
     /// A client with a script of faults between it and the store.
@@ -217,6 +241,13 @@ impl Context {
     /// Leaves a check out, because the case breaks its assumption on purpose.
     pub(crate) fn without_check(&self, check: &'static str) {
         self.unchecked.lock().unwrap_or_else(PoisonError::into_inner).push(check);
+    }
+
+    /// Ends the faults that the case may have left behind.
+    pub(crate) async fn heal(&self) {
+        if let Some(faults) = self.subject.faults() {
+            faults.heal().await;
+        }
     }
 
     /// Ends the recording, frees what the case left behind, and checks the history.

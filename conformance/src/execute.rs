@@ -74,6 +74,9 @@ async fn in_runtime(case: &Case, subject: Arc<dyn Subject>, seed: u64) -> Verdic
         Ok(Err(_)) => faults.push(format!("it did not end within {:?}", case.limit)),
         Err(panic) => faults.push(text_of(&*panic)),
     }
+    if case.alone && tokio::time::timeout(CLEAN_UP / 4, context.heal()).await.is_err() {
+        faults.push("its faults did not end".to_owned());
+    }
     match tokio::time::timeout(CLEAN_UP / 2, context.finish()).await {
         Ok(violations) => faults.extend(violations.iter().take(5).map(ToString::to_string)),
         Err(_) => faults.push("its clean-up did not end".to_owned()),

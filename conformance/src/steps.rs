@@ -3,9 +3,10 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use distlock_core::{Busy, Lease, LockBackend, LockRequest, TryLock};
+use distlock_core::{Busy, Lease, LockBackend, LockClient, LockOptions, LockRequest, LostReason, TryLock};
 
 use crate::context::Context;
+use crate::tracked::Tracked;
 
 /// Takes a free lock.
 pub(crate) async fn take(backend: &dyn LockBackend, request: &LockRequest) -> Lease {
@@ -21,6 +22,21 @@ pub(crate) async fn refused(backend: &dyn LockBackend, request: &LockRequest) ->
         Ok(TryLock::Busy(busy)) => busy,
         other => panic!("`{}` is held, yet an attempt gave {other:?}", request.claim.key),
     }
+}
+
+/// Repeats an attempt that must have been granted, until the connection is there again.
+pub(crate) async fn take_again(backend: &dyn LockBackend, request: &LockRequest) -> Lease {
+    until("an answer", Duration::from_secs(20), || async {
+        match backend.try_lock(request).await {
+            Ok(TryLock::Acquired(lease)) => Some(lease),
+            Ok(TryLock::Busy(busy)) => panic!("an attempt was busy because of its own record: {busy:?}"),
+            Err(error) => {
+                assert!(error.is_retryable(), "a lost connection passes: {error}");
+                None
+            }
+        }
+    })
+    .await
 }
 
 /// Tries over and over until the lock is granted, for at most `limit`.
@@ -47,6 +63,32 @@ where
         assert!(began.elapsed() < limit, "waited {limit:?} for {what} in vain");
         tokio::time::sleep(Duration::from_millis(4)).await;
     }
+}
+
+/// Options with a ttl short enough to see several renewals.
+pub(crate) fn renewable(ctx: &Context) -> LockOptions {
+    LockOptions::default().ttl(ctx.renewable())
+}
+
+/// Takes the case's `key` with such options; what the guard says from then on is recorded.
+pub(crate) async fn held(ctx: &Context, client: &LockClient) -> Tracked {
+    ctx.track(client.lock_with(ctx.key("key"), &renewable(ctx)).await.unwrap())
+}
+
+/// Waits for the loss, which has to come by the end of the validity.
+pub(crate) async fn lost(ctx: &Context, guard: &Tracked) -> LostReason {
+    let limit = guard.guard().ttl() + ctx.lateness();
+    tokio::time::timeout(limit, guard.guard().lost()).await.expect("the loss is announced by the deadline")
+}
+
+/// Asserts that a client works by itself again, soon after a fault was healed.
+pub(crate) async fn works_again(ctx: &Context, client: &LockClient, name: &str) {
+    let limit = ctx.renewable() * 2 + Duration::from_secs(5) + ctx.lateness();
+    let guard = until("the client to work again", limit, || async {
+        client.try_lock_with(ctx.key(name), &renewable(ctx)).await.ok().flatten()
+    })
+    .await;
+    guard.unlock().await.expect("it works again");
 }
 
 /// Watches for the first grant of the case's `key` to a rival, and asserts that `ttl` had passed since `sent`.

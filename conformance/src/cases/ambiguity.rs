@@ -175,7 +175,7 @@ async fn a_late_grant_is_given_back(ctx: &Context) {
 }
 
 async fn trouble_is_never_busy(ctx: &Context) {
-    let backend = ctx.backend().await;
+    let backend = ctx.exposed().await;
     let lease = take(&*backend, &ctx.request("held")).await;
     let free = ctx.request("free");
     let limit = Duration::from_secs(3);
@@ -201,7 +201,7 @@ async fn trouble_is_never_busy(ctx: &Context) {
 }
 
 async fn an_answer_lost_by_the_store_is_never_busy(ctx: &Context) {
-    let backend = ctx.backend().await;
+    let backend = ctx.exposed().await;
     let request = ctx.request("key");
     ctx.faults().lose_answer(Operation::TryLock).await;
     match backend.try_lock(&request).await {
@@ -209,19 +209,24 @@ async fn an_answer_lost_by_the_store_is_never_busy(ctx: &Context) {
         Ok(TryLock::Busy(_)) => panic!("an attempt was busy because of its own record"),
         Err(error) => assert_eq!(error.effect(), Effect::Unknown, "it may well have happened: {error}"),
     }
-    let lease = take(&*backend, &request).await;
+    let lease = take_again(&*backend, &request).await;
     ctx.faults().lose_answer(Operation::Renew).await;
     match backend.renew(&lease, lease.ttl).await {
         Ok(Renewal::Renewed { .. }) => {}
         Ok(Renewal::Lost(reason)) => panic!("not known is not lost: {reason}"),
         Err(error) => assert_eq!(error.effect(), Effect::Unknown),
     }
+    // So that the connection that the next answer is lost on is there.
+    take_again(&*backend, &request).await;
     ctx.faults().lose_answer(Operation::Unlock).await;
     match backend.unlock(&request.claim).await {
         Ok(release) => assert_eq!(release, Release::Released),
         Err(error) => assert_eq!(error.effect(), Effect::Unknown),
     }
     ctx.faults().heal().await;
-    backend.unlock(&request.claim).await.unwrap();
+    until("the store to serve again", Duration::from_secs(20), || async {
+        backend.unlock(&request.claim).await.ok()
+    })
+    .await;
     take(&*backend, &ctx.request("key")).await;
 }

@@ -14,6 +14,9 @@ cases! { "chaos":
     random_faults_break_no_promise @alone,
     random_quitters_break_no_promise @alone,
     random_pauses_and_kills_break_no_promise @alone [Processes],
+    random_network_trouble_breaks_no_promise @alone
+        [Aside, HoldRequests, Outage, ResetConnections, Silence, SlowAnswers],
+    random_server_trouble_breaks_no_promise @alone [Pause, Restart, SurvivesRestart],
 }
 
 /// How long the chaos lasts.
@@ -29,6 +32,14 @@ async fn lost_updates_show_without_the_lock(ctx: &Context) {
     assert_eq!(unfenced.lost_updates(&ctx.events()), 1);
 }
 
+/// What stands between a contender and the store.
+#[derive(Clone, Copy)]
+enum Trouble {
+    None,
+    Scripted,
+    OnTheWire,
+}
+
 /// One contender: its client, the trouble between it and the store, and its choices.
 struct Contender {
     client: LockClient,
@@ -41,11 +52,18 @@ struct Contender {
 }
 
 impl Contender {
-    async fn new(ctx: &Context, number: u64, faulty: bool) -> Self {
-        let (client, script) = ctx.faulty_client().await;
+    async fn new(ctx: &Context, number: u64, trouble: Trouble) -> Self {
+        let (client, script) = match trouble {
+            Trouble::Scripted => {
+                let (client, script) = ctx.faulty_client().await;
+                (client, Some(script))
+            }
+            Trouble::OnTheWire => (ctx.exposed_client().await, None),
+            Trouble::None => (ctx.client().await, None),
+        };
         Self {
             client,
-            script: faulty.then_some(script),
+            script,
             key: ctx.key("key"),
             ttl: ctx.brief(),
             fenced: Register::fenced(ctx.folder(), Arc::clone(ctx.log())),
@@ -122,25 +140,89 @@ impl Contender {
     }
 }
 
-async fn storm(ctx: &Context, faulty: bool) {
-    let until = std::time::Instant::now() + STORM;
+async fn contenders(ctx: &Context, trouble: Trouble) -> Vec<Contender> {
     let mut contenders = Vec::new();
     for number in 0..8 {
-        contenders.push(Contender::new(ctx, number, faulty).await);
+        contenders.push(Contender::new(ctx, number, trouble).await);
     }
+    contenders
+}
+
+/// Lets contenders loose; they have to get the lock this often.
+async fn storm(contenders: Vec<Contender>, least: usize) {
+    let until = std::time::Instant::now() + STORM;
     let held = join_all(contenders.into_iter().map(|contender| tokio::spawn(contender.contend(until)))).await;
     let held: usize = held.into_iter().map(|held| held.expect("no contender panics")).sum();
-    assert!(held >= 5, "in {STORM:?} the lock was taken {held} times");
+    assert!(held >= least, "in {STORM:?} the lock was taken {held} times");
+}
+
+/// Asserts that the lock is free soon after everybody left.
+async fn settles(ctx: &Context) {
     let limit = ctx.brief() * 3 + ctx.lateness() + Duration::from_secs(5);
     take_within(&*ctx.backend().await, &ctx.request("key"), limit).await;
 }
 
 async fn random_faults_break_no_promise(ctx: &Context) {
-    storm(ctx, true).await;
+    storm(contenders(ctx, Trouble::Scripted).await, 5).await;
+    settles(ctx).await;
 }
 
 async fn random_quitters_break_no_promise(ctx: &Context) {
-    storm(ctx, false).await;
+    storm(contenders(ctx, Trouble::None).await, 5).await;
+    settles(ctx).await;
+}
+
+async fn random_network_trouble_breaks_no_promise(ctx: &Context) {
+    let mut rng = ctx.rng();
+    let faults = ctx.faults();
+    let contenders = contenders(ctx, Trouble::OnTheWire).await;
+    let nemesis = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(rng.u64(20..300))).await;
+            match rng.u8(..6) {
+                0 => faults.silence().await,
+                1 => faults.silence_answers().await,
+                2 => faults.outage().await,
+                3 => faults.reset_connections().await,
+                4 => faults.hold_requests().await,
+                _ => faults.slow_answers(ctx.brief().mul_f64(rng.f64())).await,
+            }
+            tokio::time::sleep(ctx.brief().mul_f64(rng.f64())).await;
+            faults.heal().await;
+        }
+    };
+    tokio::select! {
+        () = storm(contenders, 2) => {}
+        () = nemesis => {}
+    }
+    faults.heal().await;
+    settles(ctx).await;
+}
+
+async fn random_server_trouble_breaks_no_promise(ctx: &Context) {
+    let mut rng = ctx.rng();
+    let faults = ctx.faults();
+    let contenders = contenders(ctx, Trouble::None).await;
+    let nemesis = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(rng.u64(100..600))).await;
+            if rng.bool() {
+                faults.restart().await;
+            } else {
+                faults.pause().await;
+                tokio::time::sleep(ctx.brief().mul_f64(rng.f64() * 2.0)).await;
+                faults.heal().await;
+            }
+        }
+    };
+    tokio::select! {
+        () = storm(contenders, 2) => {}
+        () = nemesis => {}
+    }
+    // A restart that was dropped midway still ends by itself, before the next one begins.
+    faults.heal().await;
+    faults.restart().await;
+    settles(ctx).await;
 }
 
 async fn random_pauses_and_kills_break_no_promise(ctx: &Context) {

@@ -24,6 +24,20 @@ cases! { "crash":
     held_locks_survive_a_restart @alone [Restart, SurvivesRestart],
 }
 
+/// The order to take the case's `key` this many times, and to count each time.
+fn count(ctx: &Context, rounds: u64) -> Order {
+    let ttl_ms = u64::try_from(ctx.long().as_millis()).expect("a case's times are short");
+    Order::Count { key: ctx.key("key").to_string(), ttl_ms, rounds }
+}
+
+/// A process that waits for the case's `key`, which somebody else holds.
+async fn waiting(ctx: &Context) -> Holder {
+    let mut waiter = ctx.holder().await;
+    waiter.send(&Holder::lock_order(&ctx.key("key"), ctx.brief(), None)).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    waiter
+}
+
 async fn another_process_is_kept_out(ctx: &Context) {
     let client = ctx.client().await;
     let mut other = ctx.holder().await;
@@ -47,9 +61,8 @@ async fn updates_from_many_processes_are_not_lost(ctx: &Context) {
     for _ in 0..PROCESSES {
         holders.push(ctx.holder().await);
     }
-    let millis = u64::try_from(ctx.long().as_millis()).unwrap();
     for holder in &mut holders {
-        holder.send(&Order::Count { key: ctx.key("key").to_string(), ttl_ms: millis, rounds: ROUNDS }).await;
+        holder.send(&count(ctx, ROUNDS)).await;
     }
     for holder in &mut holders {
         let answer = holder.answer().await;
@@ -104,9 +117,7 @@ async fn a_killed_waiter_blocks_nobody(ctx: &Context) {
     let backend = ctx.backend().await;
     let holder = ctx.request("key");
     take(&*backend, &holder).await;
-    let mut waiter = ctx.holder().await;
-    waiter.send(&Holder::lock_order(&ctx.key("key"), ctx.brief(), None)).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let waiter = waiting(ctx).await;
     waiter.kill().await;
     let client = ctx.client().await;
     let next = {
@@ -122,9 +133,7 @@ async fn a_stopped_waiter_blocks_nobody_for_long(ctx: &Context) {
     let backend = ctx.backend().await;
     let holder = ctx.request("key");
     take(&*backend, &holder).await;
-    let mut waiter = ctx.holder().await;
-    waiter.send(&Holder::lock_order(&ctx.key("key"), ctx.brief(), None)).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut waiter = waiting(ctx).await;
     waiter.stop();
     backend.unlock(&holder.claim).await.unwrap();
     let limit = ctx.brief() + ctx.lateness() + Duration::from_secs(10);
@@ -207,8 +216,7 @@ async fn a_process_that_waits_is_woken(ctx: &Context) {
 async fn a_process_that_locks_again_lets_others_in(ctx: &Context) {
     let client = ctx.client().await;
     let mut other = ctx.holder().await;
-    let millis = u64::try_from(ctx.long().as_millis()).unwrap();
-    other.send(&Order::Count { key: ctx.key("key").to_string(), ttl_ms: millis, rounds: 3000 }).await;
+    other.send(&count(ctx, 3000)).await;
     // It locks over and over; this process gets its turns between.
     let options = LockOptions::default().wait(WaitPolicy::UpTo(Duration::from_secs(10)));
     for turn in 0..3 {

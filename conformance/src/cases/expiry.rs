@@ -96,7 +96,7 @@ async fn validity_never_exceeds_the_ttl(ctx: &Context) {
 }
 
 async fn validity_counts_from_the_send(ctx: &Context) {
-    let backend = ctx.backend().await;
+    let backend = ctx.exposed().await;
     let by = Duration::from_millis(200);
     ctx.faults().slow_answers(by).await;
     let request = ctx.request("key");

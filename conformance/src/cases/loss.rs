@@ -1,10 +1,9 @@
 //! A loss is noticed by the deadline, announced, told apart, and final.
 
-use distlock_core::{ErrorKind, LockClient, LockOptions, LockState, LostReason, Operation};
+use distlock_core::{ErrorKind, LockState, LostReason, Operation};
 
 use super::*;
 use crate::decorators::Fault;
-use crate::tracked::Tracked;
 
 cases! { "loss":
     silence_ends_in_a_loss_by_the_deadline,
@@ -14,20 +13,6 @@ cases! { "loss":
     a_forced_release_is_noticed [Admin],
     a_late_answer_brings_nothing_back,
     the_longest_hold_ends_renewal_and_nothing_else,
-}
-
-fn options(ctx: &Context) -> LockOptions {
-    LockOptions::default().ttl(ctx.renewable())
-}
-
-async fn held(ctx: &Context, client: &LockClient) -> Tracked {
-    ctx.track(client.lock_with(ctx.key("key"), &options(ctx)).await.unwrap())
-}
-
-/// Waits for the loss, which has to come by the end of the validity.
-async fn lost(ctx: &Context, guard: &Tracked) -> LostReason {
-    let limit = guard.guard().ttl() + ctx.lateness();
-    tokio::time::timeout(limit, guard.guard().lost()).await.expect("the loss is announced by the deadline")
 }
 
 async fn silence_ends_in_a_loss_by_the_deadline(ctx: &Context) {
@@ -101,7 +86,7 @@ async fn a_late_answer_brings_nothing_back(ctx: &Context) {
 
 async fn the_longest_hold_ends_renewal_and_nothing_else(ctx: &Context) {
     let client = ctx.client().await;
-    let options = options(ctx).max_hold(ctx.renewable());
+    let options = renewable(ctx).max_hold(ctx.renewable());
     let rival = ctx.backend().await;
     let guard = ctx.track(client.lock_with(ctx.key("key"), &options).await.unwrap());
     refused(&*rival, &ctx.request("key")).await;

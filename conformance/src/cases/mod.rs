@@ -8,7 +8,9 @@ use futures_util::future::join_all;
 
 use crate::case::{Case, Need};
 use crate::context::Context;
-use crate::steps::{assert_not_early, refused, take, take_within, until};
+use crate::steps::{
+    assert_not_early, held, lost, refused, renewable, take, take_again, take_within, until, works_again,
+};
 
 /// Lists a group's cases: `name`, `name @alone`, `name [Need, Need]`.
 macro_rules! cases {
@@ -36,12 +38,15 @@ mod hints;
 mod limits;
 mod loss;
 mod names;
+mod network;
 mod renewal;
+mod server;
 mod shutdown;
 mod timeouts;
 mod unlock;
 mod waiting;
 mod watchdog;
+mod wire;
 
 const GROUPS: &[&[Case]] = &[
     exclusion::CASES,
@@ -59,6 +64,9 @@ const GROUPS: &[&[Case]] = &[
     cancellation::CASES,
     ambiguity::CASES,
     crash::CASES,
+    network::CASES,
+    wire::CASES,
+    server::CASES,
     chaos::CASES,
     shutdown::CASES,
     names::CASES,

@@ -1,10 +1,9 @@
 //! A client renews what it holds, notices each loss in time, and says why.
 
-use distlock_core::{ErrorKind, LockClient, LockOptions, LostReason, Operation, RenewPolicy};
+use distlock_core::{ErrorKind, LostReason, Operation, RenewPolicy};
 
 use super::*;
 use crate::decorators::Fault;
-use crate::tracked::Tracked;
 
 cases! { "watchdog":
     it_keeps_a_lock_for_more_than_three_ttls,
@@ -19,20 +18,6 @@ cases! { "watchdog":
     by_hand_it_renews_only_when_told,
     many_locks_are_kept,
     asking_the_guard_costs_nothing,
-}
-
-fn options(ctx: &Context) -> LockOptions {
-    LockOptions::default().ttl(ctx.renewable())
-}
-
-async fn held(ctx: &Context, client: &LockClient) -> Tracked {
-    ctx.track(client.lock_with(ctx.key("key"), &options(ctx)).await.unwrap())
-}
-
-/// Waits for the loss, which has to come by the end of the validity.
-async fn lost(ctx: &Context, guard: &Tracked) -> LostReason {
-    let limit = guard.guard().ttl() + ctx.lateness();
-    tokio::time::timeout(limit, guard.guard().lost()).await.expect("the loss is announced by the deadline")
 }
 
 async fn it_keeps_a_lock_for_more_than_three_ttls(ctx: &Context) {
@@ -168,7 +153,7 @@ async fn every_error_kind_is_survived(ctx: &Context) {
 
 async fn by_hand_it_renews_only_when_told(ctx: &Context) {
     let (client, script) = ctx.faulty_client().await;
-    let options = options(ctx).renew(RenewPolicy::Manual);
+    let options = renewable(ctx).renew(RenewPolicy::Manual);
     let guard = ctx.track(client.lock_with(ctx.key("key"), &options).await.unwrap());
     let first = guard.guard().valid_until();
     tokio::time::sleep(ctx.renewable() / 2).await;
@@ -188,7 +173,7 @@ async fn many_locks_are_kept(ctx: &Context) {
     let client = ctx.client().await;
     let mut guards = Vec::new();
     for n in 0..60 {
-        guards.push(ctx.track(client.lock_with(ctx.key(format!("key {n}")), &options(ctx)).await.unwrap()));
+        guards.push(ctx.track(client.lock_with(ctx.key(format!("key {n}")), &renewable(ctx)).await.unwrap()));
     }
     tokio::time::sleep(ctx.renewable() * 2).await;
     for guard in &guards {

@@ -137,7 +137,7 @@ impl LockBackend for Toy {
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
         let ttl = self.ttl(request.ttl)?;
         let sent = Clock::system().now();
-        if let Err(error) = self.before() {
+        if let Err(error) = self.before().await {
             return if self.is(Flaw::TroubleIsBusy) {
                 Ok(TryLock::Busy(Busy::unknown()))
             } else {
@@ -164,7 +164,11 @@ impl LockBackend for Toy {
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
         let ttl = self.ttl(ttl)?;
         let sent = Clock::system().now();
-        self.before()?;
+        match self.before().await {
+            Err(_) if self.is(Flaw::TroubleIsRenewed) => return Ok(lease.renewed(ttl, sent)),
+            Err(_) if self.is(Flaw::OutageIsALoss) => return Ok(Renewal::Lost(LostReason::Expired)),
+            reached => reached?,
+        }
         let renewal = self.renew_now(lease, ttl, sent);
         self.after(Operation::Renew, renewal).await
     }
@@ -181,7 +185,7 @@ impl LockBackend for Toy {
     }
 
     async fn unlock(&self, claim: &Claim) -> Result<Release> {
-        self.before()?;
+        self.before().await?;
         let release = self.unlock_now(claim);
         self.after(Operation::Unlock, release).await
     }
@@ -225,7 +229,7 @@ impl LockBackend for Toy {
     }
 
     async fn probe(&self) -> Result<Health> {
-        self.before()?;
+        self.before().await?;
         Ok(Health::new(None, Duration::ZERO))
     }
 

@@ -73,4 +73,24 @@ pub(crate) enum Flaw {
     BatchOutOfOrder,
     /// Takes ttls of nothing.
     TakesAnyTtl,
+    /// Says renewed when it can't be reached.
+    TroubleIsRenewed,
+    /// Says lost when it can't be reached.
+    OutageIsALoss,
+    /// Takes an outage for something that no retry cures.
+    OutageIsFatal,
+    /// Stays away after the first outage.
+    NeverReconnects,
+    /// Declares that holds survive a restart, and forgets them.
+    HoldsGoWithARestart,
+    /// Forgets tokens in a restart and with the data, and declares the opposite.
+    TokensGoWithTheData,
+    /// Behind TCP: does not connect again when its connection broke.
+    BreaksForGood,
+    /// Behind TCP: takes a broken connection for a lost lock.
+    ResetIsALoss,
+    /// Behind TCP: takes a broken connection for a busy lock.
+    ResetIsBusy,
+    /// Behind TCP: after a call that was dropped midway, takes its answer for that of the next call.
+    ReadsTheLastAnswer,
 }

@@ -1,10 +1,11 @@
 //! Broken stores: the suite must reject each of them, and for the right reason. The sound store they
 //! are made from must pass everything.
 
-#![allow(clippy::expect_used, reason = "a test rig")]
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a test rig")]
 
 mod backend;
 mod flaw;
+mod remote;
 mod toy;
 
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ use distlock_core::{BackendInfo, Clock, LockBackend, LockKey, Operation, Result}
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::flaw::Flaw;
+use crate::remote::RemoteMutant;
 use crate::toy::Toy;
 
 struct Mutant(Arc<Toy>);
@@ -36,7 +38,16 @@ impl Subject for Mutant {
 #[async_trait::async_trait]
 impl Faults for Mutant {
     fn abilities(&self) -> FaultAbilities {
-        FaultAbilities::NONE.expire_now().prune().slow_answers().lose_answer().outage()
+        FaultAbilities::NONE
+            .expire_now()
+            .prune()
+            .restart()
+            .restart_wiped()
+            .tokens_outlive_data()
+            .slow_answers()
+            .lose_answer()
+            .outage()
+            .silence()
     }
     async fn expire_now(&self, key: &LockKey) {
         let name = self.0.name(key);
@@ -51,6 +62,29 @@ impl Faults for Mutant {
             state.tokens.clear();
         }
     }
+    async fn restart(&self) {
+        let mut state = self.0.state();
+        if self.0.is(Flaw::HoldsGoWithARestart) {
+            state.records.clear();
+        }
+        if self.0.is(Flaw::TokensGoWithTheData) {
+            state.tokens.clear();
+        }
+    }
+    async fn restart_wiped(&self) {
+        let mut state = self.0.state();
+        state.records.clear();
+        // A sound store's tokens have a clock for a floor, so that they outlive their counters.
+        if self.0.is(Flaw::TokensGoWithTheData) {
+            state.tokens.clear();
+        }
+    }
+    async fn silence(&self) {
+        self.0.state().silent = true;
+    }
+    async fn silence_answers(&self) {
+        self.0.state().mute = true;
+    }
     async fn slow_answers(&self, by: Duration) {
         self.0.state().slow_by = by;
     }
@@ -62,7 +96,11 @@ impl Faults for Mutant {
     }
     async fn heal(&self) {
         let mut state = self.0.state();
-        (state.slow_by, state.losing, state.outage) = (Duration::ZERO, None, false);
+        (state.slow_by, state.losing) = (Duration::ZERO, None);
+        (state.silent, state.mute) = (false, false);
+        if !self.0.is(Flaw::NeverReconnects) {
+            state.outage = false;
+        }
     }
 }
 
@@ -81,6 +119,7 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
             ("renewal::it_never_brings_back_an_expired_lock", "Lost(Expired)"),
             ("renewal::it_never_brings_back_a_released_lock", "a released lock is lost"),
             ("renewal::it_never_creates_a_lock", "what was never held is lost"),
+            ("server::a_holder_whose_record_is_gone_is_told", "without a record a renewal gave"),
         ],
     ),
     (
@@ -134,6 +173,7 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
         &[
             ("exclusion::a_repeat_gives_the_same_grant", "same token"),
             ("fencing::the_token_stays_under_late_repeats", "H2"),
+            ("wire::a_grant_whose_answer_was_lost_is_the_same_grant", "is the same grant"),
         ],
     ),
     (
@@ -143,7 +183,13 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
             ("ambiguity::a_waiting_client_is_not_busy_by_itself", "its own record does not block it"),
         ],
     ),
-    (Flaw::ValidityFromTheAnswer, &[("expiry::validity_counts_from_the_send", "counts from the answer")]),
+    (
+        Flaw::ValidityFromTheAnswer,
+        &[
+            ("expiry::validity_counts_from_the_send", "counts from the answer"),
+            ("wire::a_grant_slower_than_its_ttl_is_given_back", "says it is valid"),
+        ],
+    ),
     (
         Flaw::GrantWithoutLooking,
         &[
@@ -161,7 +207,10 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
     (Flaw::TroubleIsBusy, &[("ambiguity::trouble_is_never_busy", "an outage shows as Ok(Ok(Busy")]),
     (
         Flaw::LostAnswerIsBusy,
-        &[("ambiguity::an_answer_lost_by_the_store_is_never_busy", "busy because of its own record")],
+        &[
+            ("ambiguity::an_answer_lost_by_the_store_is_never_busy", "busy because of its own record"),
+            ("wire::a_grant_whose_answer_was_lost_is_the_same_grant", "busy because of its own record"),
+        ],
     ),
     (
         Flaw::ReleasedButKept,
@@ -240,17 +289,92 @@ const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
         ],
     ),
     (Flaw::BatchOutOfOrder, &[("renewal::many_are_answered_in_order", "stands in the place of another")]),
+    (
+        Flaw::TroubleIsRenewed,
+        &[("network::an_outage_that_lasts_ends_in_a_loss_by_the_deadline", "without an answer")],
+    ),
+    (Flaw::OutageIsALoss, &[("network::a_short_outage_does_not_cost_the_lock", "cost the lock")]),
+    (
+        Flaw::OutageIsFatal,
+        &[
+            ("network::a_waiter_rides_out_an_outage", "trouble that passes"),
+            ("network::an_unreachable_store_is_named", "Unavailable"),
+        ],
+    ),
+    (
+        Flaw::NeverReconnects,
+        &[
+            ("network::an_outage_that_lasts_ends_in_a_loss_by_the_deadline", "the client to work again"),
+            ("network::a_release_during_an_outage_is_made_good", "the store works"),
+        ],
+    ),
+    (
+        Flaw::HoldsGoWithARestart,
+        &[
+            ("crash::held_locks_survive_a_restart", "is held, yet"),
+            ("server::a_holder_goes_on_after_a_restart", "cost the lock"),
+        ],
+    ),
+    (
+        Flaw::TokensGoWithTheData,
+        &[
+            ("fencing::tokens_rise_after_a_restart", "the token went from"),
+            ("server::tokens_rise_without_the_data", "the token went from"),
+        ],
+    ),
     (Flaw::TakesAnyTtl, &[("limits::absurd_ttls_leave_nothing_in_the_store", "an absurd ttl is refused")]),
 ];
 
+/// The same for the store behind TCP.
+const REMOTE: &[(Flaw, &[(&str, &str)])] = &[
+    (
+        Flaw::UnlockIgnoresTheOwner,
+        &[
+            ("wire::a_late_release_leaves_the_successor_alone", "is held, yet"),
+            ("wire::doubled_requests_leave_the_successor_alone", "is held, yet"),
+        ],
+    ),
+    (Flaw::RenewRecreates, &[("wire::doubled_requests_leave_the_successor_alone", "is free, yet")]),
+    (
+        Flaw::NeverExpires,
+        &[
+            ("network::a_silenced_holder_is_succeeded", "in vain"),
+            ("wire::a_late_renewal_brings_nothing_back", "in vain"),
+        ],
+    ),
+    (Flaw::RepeatIsBusy, &[("wire::a_grant_whose_answer_was_lost_is_the_same_grant", "its own record")]),
+    (Flaw::RepeatDrawsAToken, &[("wire::a_grant_whose_answer_was_lost_is_the_same_grant", "H2")]),
+    (
+        Flaw::BreaksForGood,
+        &[
+            ("network::resets_do_not_cost_the_lock", "a reset cost the lock"),
+            ("network::a_waiter_rides_out_a_reset", "served"),
+            ("wire::clients_put_lost_answers_right", "its own record"),
+            ("network::many_short_outages_leave_nothing_behind", "trouble that passes"),
+        ],
+    ),
+    (Flaw::ResetIsALoss, &[("network::resets_do_not_cost_the_lock", "a reset cost the lock")]),
+    (
+        Flaw::ResetIsBusy,
+        &[
+            ("wire::a_grant_whose_answer_was_lost_is_the_same_grant", "its own record"),
+            ("ambiguity::trouble_is_never_busy", "an outage shows as Ok(Ok(Busy"),
+        ],
+    ),
+    (
+        Flaw::ReadsTheLastAnswer,
+        &[("wire::an_answer_that_comes_too_late_is_nobody_else_s", "busy because of its own record")],
+    ),
+];
+
 /// Runs the named cases on a mutant, and asserts that each fails and says why.
-fn is_rejected(flaw: Flaw, reasons: &[(&str, &str)]) -> Result<(), Failed> {
+fn is_rejected<S: Subject>(
+    flaw: Flaw,
+    subject: fn(Flaw) -> S,
+    reasons: &[(&str, &str)],
+) -> Result<(), Failed> {
     for (id, reason) in reasons {
-        let report = run(
-            Mutant(Arc::new(Toy::new(flaw))),
-            &RunOptions::default().filter(*id).threads(1).seed(1),
-            |_| (),
-        );
+        let report = run(subject(flaw), &RunOptions::default().filter(*id).threads(1).seed(1), |_| ());
         let Some(outcome) = report.outcomes.iter().find(|outcome| outcome.id == *id) else {
             return Err(format!("there is no case `{id}`").into());
         };
@@ -265,10 +389,24 @@ fn is_rejected(flaw: Flaw, reasons: &[(&str, &str)]) -> Result<(), Failed> {
     Ok(())
 }
 
+fn toy(flaw: Flaw) -> Mutant {
+    Mutant(Arc::new(Toy::new(flaw)))
+}
+
 /// Runs the whole suite on the sound store.
 fn the_sound_store_passes() -> Result<(), Failed> {
-    let report = run(Mutant(Arc::new(Toy::new(Flaw::None))), &RunOptions::default(), |_| ());
+    let report = run(toy(Flaw::None), &RunOptions::default(), |_| ());
     if report.is_success() && report.passed() >= 70 {
+        Ok(())
+    } else {
+        Err(report.render(Default::default()).into())
+    }
+}
+
+/// Runs a group on the sound store behind TCP.
+fn the_sound_remote_store_passes(group: &str, least: usize) -> Result<(), Failed> {
+    let report = run(RemoteMutant::new(Flaw::None), &RunOptions::default().filter(group), |_| ());
+    if report.is_success() && report.passed() >= least {
         Ok(())
     } else {
         Err(report.render(Default::default()).into())
@@ -279,8 +417,16 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(8);
     let mut trials = vec![Trial::test("the_sound_store_passes", the_sound_store_passes)];
+    for (group, least) in [("network::", 15), ("wire::", 8), ("chaos::", 4)] {
+        let name = format!("the_sound_remote_store_passes_{}", group.trim_end_matches(':'));
+        trials.push(Trial::test(name, move || the_sound_remote_store_passes(group, least)));
+    }
     for (flaw, reasons) in MUTANTS {
-        trials.push(Trial::test(format!("{flaw:?}_is_rejected"), move || is_rejected(*flaw, reasons)));
+        trials.push(Trial::test(format!("{flaw:?}_is_rejected"), || is_rejected(*flaw, toy, reasons)));
+    }
+    for (flaw, reasons) in REMOTE {
+        let name = format!("{flaw:?}_is_rejected_behind_tcp");
+        trials.push(Trial::test(name, || is_rejected(*flaw, RemoteMutant::new, reasons)));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -28,6 +28,8 @@ pub(crate) struct State {
     pub(crate) changes: u64,
     pub(crate) slow_by: Duration,
     pub(crate) outage: bool,
+    pub(crate) silent: bool,
+    pub(crate) mute: bool,
     pub(crate) losing: Option<Operation>,
 }
 
@@ -67,6 +69,7 @@ impl Toy {
         let mut supports = Supports::NONE.push().queue().admin().adopt();
         supports.native_wait = flaw == Flaw::GrantWithoutLooking;
         let mut guarantees = Guarantees::single_process();
+        guarantees.survives_restart = true;
         if flaw == Flaw::TtlIsRoundedDown {
             guarantees.ttl_grain = Duration::from_secs(1);
             guarantees.ttl_min = Duration::from_secs(1);
@@ -156,15 +159,25 @@ impl Toy {
     }
 
     /// What the network does to a call before it reaches the store.
-    pub(crate) fn before(&self) -> Result<()> {
+    pub(crate) async fn before(&self) -> Result<()> {
+        if self.state().silent {
+            std::future::pending::<()>().await;
+        }
         if self.state().outage {
-            return Err(Error::new(ErrorKind::Unavailable, "the toy is switched off; switch it on again"));
+            let kind = match self.flaw {
+                Flaw::OutageIsFatal => ErrorKind::Misconfigured,
+                _ => ErrorKind::Unavailable,
+            };
+            return Err(Error::new(kind, "the toy is switched off; switch it on again"));
         }
         Ok(())
     }
 
     /// What the network does to an answer.
     pub(crate) async fn after<T: Send>(&self, operation: Operation, answer: T) -> Result<T> {
+        if self.state().mute {
+            std::future::pending::<()>().await;
+        }
         let (slow_by, lost) = {
             let mut state = self.state();
             let lost = state.losing == Some(operation);
