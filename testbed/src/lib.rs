@@ -25,5 +25,5 @@ mod soak;
 
 pub use nemesis::{Action, Nemesis, Step, Target};
 pub use partition::{Link, Partition};
-pub use services::{Data, Server, ServiceSet};
+pub use services::{Server, ServiceSet};
 pub use soak::{Report, Soak};

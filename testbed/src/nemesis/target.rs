@@ -1,8 +1,7 @@
 //! What can be hurt, and how.
 
 use async_trait::async_trait;
-
-use crate::services::{Data, Server};
+use distlock_conformance::{Data, Server};
 
 /// A kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +34,9 @@ pub trait Target: Send + Sync {
 }
 
 #[async_trait]
-impl Target for Server {
+impl<S: Server> Target for S {
     fn name(&self) -> String {
-        Self::name(self).to_owned()
+        Server::name(self).to_owned()
     }
 
     fn suffers(&self, action: Action) -> bool {
@@ -55,7 +54,7 @@ impl Target for Server {
         match action {
             Action::Pause => self.resume().await,
             Action::RestartWiped => self.restart(Data::Wiped).await,
-            _ => self.start().await,
+            _ => self.restart(Data::Kept).await,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin};
 
-pub use server::{Data, Server};
+pub use server::Server;
 
 /// Servers on ports and in a folder of their own. They end with it, and also when this process is
 /// killed: a watcher beside it waits for the end of a pipe.

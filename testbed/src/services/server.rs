@@ -3,34 +3,23 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use async_trait::async_trait;
+use distlock_conformance::Data;
+
 use super::script;
 
-/// One server of a [`ServiceSet`](super::ServiceSet), to be hurt. Only a handle: dropping it does nothing.
+/// One server of a [`ServiceSet`](super::ServiceSet), to be hurt as any
+/// [`Server`](distlock_conformance::Server). Its name is that of `dev/services.sh status`. Only a handle:
+/// dropping it does nothing.
 #[derive(Clone, Debug)]
 pub struct Server {
     folder: PathBuf,
     name: String,
 }
 
-/// What a server finds when it starts again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "there is no third way")]
-pub enum Data {
-    /// What it had acknowledged before it was killed.
-    Kept,
-    /// Nothing.
-    Wiped,
-}
-
 impl Server {
     pub(super) fn new(folder: &Path, name: &str) -> Self {
         Self { folder: folder.to_owned(), name: name.to_owned() }
-    }
-
-    /// Its name, as in `dev/services.sh status`.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// Where it listens.
@@ -42,35 +31,9 @@ impl Server {
         SocketAddr::from(([127, 0, 0, 1], port.trim().parse().expect("the script writes a number")))
     }
 
-    /// Kills it with SIGKILL, and returns when it is gone.
-    pub async fn kill9(&self) {
-        self.ask(&["kill", &self.name]).await;
-    }
-
-    /// Stops it with SIGSTOP: it takes connections and answers nothing.
-    pub async fn pause(&self) {
-        self.ask(&["pause", &self.name]).await;
-    }
-
-    /// Lets a paused server go on. It works off what it was sent meanwhile.
-    pub async fn resume(&self) {
-        self.ask(&["resume", &self.name]).await;
-    }
-
     /// Starts a killed server on the data that it had, and returns when it answers.
     pub async fn start(&self) {
         self.ask(&["start", &self.name]).await;
-    }
-
-    /// Kills it, if it lives, and starts it again.
-    pub async fn restart(&self, data: Data) {
-        if self.is_up().await {
-            self.kill9().await;
-        }
-        if data == Data::Wiped {
-            self.ask(&["wipe", &self.name]).await;
-        }
-        self.start().await;
     }
 
     async fn is_up(&self) -> bool {
@@ -83,5 +46,34 @@ impl Server {
 
     async fn ask(&self, arguments: &[&str]) {
         script::run(&self.folder, arguments).await;
+    }
+}
+
+#[async_trait]
+impl distlock_conformance::Server for Server {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn kill9(&self) {
+        self.ask(&["kill", &self.name]).await;
+    }
+
+    async fn pause(&self) {
+        self.ask(&["pause", &self.name]).await;
+    }
+
+    async fn resume(&self) {
+        self.ask(&["resume", &self.name]).await;
+    }
+
+    async fn restart(&self, data: Data) {
+        if self.is_up().await {
+            self.kill9().await;
+        }
+        if data == Data::Wiped {
+            self.ask(&["wipe", &self.name]).await;
+        }
+        self.start().await;
     }
 }

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use distlock_testbed::{Data, ServiceSet};
+use distlock_conformance::{Data, Server as _};
+use distlock_testbed::ServiceSet;
 use libtest_mimic::Trial;
 
 use crate::owner::Owner;
