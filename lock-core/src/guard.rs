@@ -128,7 +128,12 @@ impl LockGuard {
             return Err(self.lost_error(reason).in_operation(Operation::Renew));
         }
         let lease = held.lease_now();
-        let renewal = bounded(held.timing().op_timeout, self.client.backend.renew(&lease, lease.ttl)).await;
+        let renewal = bounded(
+            &self.client.timers,
+            held.timing().op_timeout,
+            self.client.backend.renew(&lease, lease.ttl),
+        )
+        .await;
         match renewal.map_err(|error| self.client.context(error, Operation::Renew, &lease.claim.key)) {
             Ok(Renewal::Renewed { valid_until }) if held.extend(valid_until) => Ok(()),
             Ok(Renewal::Renewed { .. }) => {

@@ -14,6 +14,7 @@ use crate::client::Turn;
 use crate::clock::{Clock, Instant};
 use crate::held::Held;
 use crate::owner::OwnerId;
+use crate::timers::Timers;
 use crate::waiting::{bounded, sleep_until};
 use crate::watchdog::unpanicked;
 
@@ -22,6 +23,7 @@ use crate::watchdog::unpanicked;
 pub(crate) struct Releaser {
     backend: Arc<dyn LockBackend>,
     clock: Clock,
+    timers: Timers,
     background: Arc<BackgroundTasks>,
     queue: Mutex<Queue>,
     drained: Notify,
@@ -88,7 +90,14 @@ impl Releaser {
     pub(crate) const PARALLEL: usize = 64;
 
     pub(crate) fn new(backend: Arc<dyn LockBackend>, background: Arc<BackgroundTasks>) -> Self {
-        Self { clock: backend.clock(), backend, background, queue: Mutex::default(), drained: Notify::new() }
+        Self {
+            clock: backend.clock(),
+            timers: Timers::new(),
+            backend,
+            background,
+            queue: Mutex::default(),
+            drained: Notify::new(),
+        }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -156,7 +165,7 @@ impl Releaser {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         loop {
             let unlock = unpanicked(self.backend.unlock(&job.claim));
-            let answer = bounded(job.op_timeout, unlock).await;
+            let answer = bounded(&self.timers, job.op_timeout, unlock).await;
             drop(job.turn.take());
             if answer.is_ok() {
                 return true;

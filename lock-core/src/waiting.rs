@@ -1,11 +1,7 @@
 //! The one loop that waits for a lock.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
-use tokio::task::coop::unconstrained;
 use tokio::time::sleep;
 
 use crate::backend::LockBackend;
@@ -15,6 +11,7 @@ use crate::error::{Effect, Error, ErrorKind, Operation, Result};
 use crate::lease::Lease;
 use crate::outcome::{Busy, TryLock};
 use crate::request::LockRequest;
+use crate::timers::Timers;
 
 /// Longest time between two attempts of a waiter that nothing wakes.
 const POLL_MOST: Duration = Duration::from_secs(1);
@@ -46,12 +43,13 @@ pub async fn acquire<B>(backend: &B, request: &LockRequest, deadline: Deadline) 
 where
     B: LockBackend + ?Sized,
 {
-    Wait::new(backend, request, deadline).run(|_| ()).await
+    Wait::new(backend, &Timers::new(), request, deadline).run(|_| ()).await
 }
 
 /// One waiter's loop.
 pub(crate) struct Wait<'a, B: ?Sized> {
     backend: &'a B,
+    timers: &'a Timers,
     request: &'a LockRequest,
     deadline: Deadline,
     clock: Clock,
@@ -66,10 +64,16 @@ impl<'a, B> Wait<'a, B>
 where
     B: LockBackend + ?Sized,
 {
-    pub(crate) fn new(backend: &'a B, request: &'a LockRequest, deadline: Deadline) -> Self {
+    pub(crate) fn new(
+        backend: &'a B,
+        timers: &'a Timers,
+        request: &'a LockRequest,
+        deadline: Deadline,
+    ) -> Self {
         let op_timeout = op_timeout(request.ttl);
         Self {
             backend,
+            timers,
             request,
             deadline,
             clock: backend.clock(),
@@ -93,7 +97,7 @@ where
             // A silent store must not outlast the caller's patience by much.
             let left = self.deadline.remaining(&self.clock).unwrap_or(Duration::MAX);
             let limit = self.op_timeout.min(left.max(ATTEMPT_LEAST));
-            match attempt(self.backend, self.request, limit).await {
+            match attempt(self.backend, self.timers, self.request, limit).await {
                 Ok(TryLock::Acquired(lease)) => return Ok(lease),
                 Ok(TryLock::Busy(busy)) => {
                     self.trouble.reset();
@@ -162,14 +166,19 @@ where
 }
 
 /// One attempt under a time limit; a grant with nothing left of it is an error.
-pub(crate) async fn attempt<B>(backend: &B, request: &LockRequest, limit: Duration) -> Result<TryLock>
+pub(crate) async fn attempt<B>(
+    backend: &B,
+    timers: &Timers,
+    request: &LockRequest,
+    limit: Duration,
+) -> Result<TryLock>
 where
     B: LockBackend + ?Sized,
 {
     let context = |error: Error| {
         error.on_backend(backend.info().name).in_operation(Operation::TryLock).for_key(&request.claim.key)
     };
-    let outcome = bounded(limit, backend.try_lock(request)).await.map_err(context)?;
+    let outcome = bounded(timers, limit, backend.try_lock(request)).await.map_err(context)?;
     if let TryLock::Acquired(lease) = &outcome
         && lease.valid_until.since(backend.clock().now()) < LEAST_VALIDITY
     {
@@ -217,27 +226,17 @@ pub(crate) fn op_timeout(ttl: Duration) -> Duration {
 }
 
 /// Runs one store operation under a time limit.
-pub(crate) async fn bounded<T>(limit: Duration, operation: impl Future<Output = Result<T>>) -> Result<T> {
-    let mut operation = pin!(operation);
-    let mut timer = pin!(None);
-    poll_fn(|context| {
-        if let Poll::Ready(result) = operation.as_mut().poll(context) {
-            return Poll::Ready(result);
-        }
-        if timer.is_none() {
-            // Not before: a store inside the process answers at once, in less time than a timer takes
-            // to set. Outside the task's budget, which the operation may have used up.
-            timer.set(Some(unconstrained(sleep(limit))));
-        }
-        match timer.as_mut().as_pin_mut().map(|timer| timer.poll(context)) {
-            Some(Poll::Ready(())) => Poll::Ready(Err(Error::new(
-                ErrorKind::Unavailable,
-                format!("the store did not answer within {limit:?}; whether it acted is not known"),
-            ))),
-            _ => Poll::Pending,
-        }
+pub(crate) async fn bounded<T>(
+    timers: &Timers,
+    limit: Duration,
+    operation: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    timers.limit(limit, operation).await.unwrap_or_else(|| {
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            format!("the store did not answer within {limit:?}; whether it acted is not known"),
+        ))
     })
-    .await
 }
 
 /// Sleeps until `until` on `clock`, whatever tokio's timers make of a suspended machine.

@@ -63,7 +63,7 @@ impl LockClient {
             return obstacle.map(Err).map_err(|error| self.inner.context(error, Operation::TryLock, key));
         }
         let armed = Attempt::new(&self.inner, request.claim.clone(), timing.ttl, timing.op_timeout, None);
-        match attempt(&*self.inner.backend, &request, timing.op_timeout).await {
+        match attempt(&*self.inner.backend, &self.inner.timers, &request, timing.op_timeout).await {
             Ok(TryLock::Acquired(lease)) => {
                 let turn = self.inner.turns.try_take(key);
                 let grant = Grant { lease, timing, metadata: request.metadata, doubtful: false };
@@ -134,7 +134,8 @@ impl LockClient {
             let grant = Grant { lease, timing, metadata: request.metadata, doubtful: false };
             return self.guard_of(grant, armed);
         }
-        let mut wait = Wait::new(backend, &request, deadline).op_timeout(timing.op_timeout);
+        let mut wait =
+            Wait::new(backend, &self.inner.timers, &request, deadline).op_timeout(timing.op_timeout);
         let note = |answer: Result<&Busy, &Error>| {
             if let Some(turn) = &armed.turn {
                 turn.note(answer);
@@ -158,7 +159,9 @@ impl LockClient {
     /// Withdraws a claim of which every request was answered; `false` leaves it to the background task.
     async fn leave_queue(&self, claim: &Claim, timing: Timing) -> bool {
         const PATIENCE: Duration = Duration::from_millis(500);
-        bounded(timing.op_timeout.min(PATIENCE), self.inner.backend.unlock(claim)).await.is_ok()
+        bounded(&self.inner.timers, timing.op_timeout.min(PATIENCE), self.inner.backend.unlock(claim))
+            .await
+            .is_ok()
     }
 
     /// The guard of what an attempt was granted.

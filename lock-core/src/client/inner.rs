@@ -18,6 +18,7 @@ use crate::key::LockKey;
 use crate::outcome::{LostReason, Release, TryLock};
 use crate::releaser::{Releaser, Sweep};
 use crate::request::LockRequest;
+use crate::timers::Timers;
 use crate::waiting::bounded;
 use crate::watchdog::Watchdog;
 
@@ -25,6 +26,7 @@ use crate::watchdog::Watchdog;
 pub(crate) struct ClientInner {
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) clock: Clock,
+    pub(crate) timers: Timers,
     pub(crate) options: ClientOptions,
     pub(crate) turns: Arc<Turns>,
     pub(crate) watchdog: Arc<Watchdog>,
@@ -41,6 +43,7 @@ impl ClientInner {
         let background = Arc::new(BackgroundTasks::default());
         Self {
             clock: backend.clock(),
+            timers: Timers::new(),
             turns: Turns::new(options.max_waiters),
             watchdog: Arc::new(Watchdog::new(Arc::clone(&backend), Arc::clone(&background))),
             releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&background))),
@@ -145,18 +148,21 @@ impl ClientInner {
         let mut pending = Pending { client: self, sweep: Some(Sweep::of(held, turn)) };
         let limit = held.timing().op_timeout;
         let claim = &held.lease().claim;
-        let mut answer = bounded(limit, self.backend.unlock(claim)).await;
+        let mut answer = bounded(&self.timers, limit, self.backend.unlock(claim)).await;
         if let Err(error) = &answer
             && error.is_retryable()
         {
             let landed = error.effect() == Effect::Unknown;
-            answer = bounded(limit, self.backend.unlock(claim)).await.map(|release| match release {
-                // The first request did it, and only its answer was lost.
-                Release::NotHeld(LostReason::Expired) if landed && self.clock.now() < held.valid_until() => {
-                    Release::Released
-                }
-                release => release,
-            });
+            answer =
+                bounded(&self.timers, limit, self.backend.unlock(claim)).await.map(|release| match release {
+                    // The first request did it, and only its answer was lost.
+                    Release::NotHeld(LostReason::Expired)
+                        if landed && self.clock.now() < held.valid_until() =>
+                    {
+                        Release::Released
+                    }
+                    release => release,
+                });
         }
         if answer.is_ok() {
             // The turn goes on now; a claim in doubt is swept once more later.
@@ -174,7 +180,7 @@ impl ClientInner {
         // Declared in this order so that in doubt the old claim is swept before the new one.
         let new = Attempt::new(self, next.claim.clone(), next.ttl, limit, turn);
         let mut old = Pending { client: self, sweep: Some(Sweep::of(held, None)) };
-        let answer = bounded(limit, self.backend.hand_over(&held.lease_now(), &next)).await;
+        let answer = bounded(&self.timers, limit, self.backend.hand_over(&held.lease_now(), &next)).await;
         match answer.map_err(|error| self.context(error, Operation::HandOver, &next.claim.key))? {
             TryLock::Acquired(lease) => {
                 old.sweep = held.doubtful().then(|| Sweep::of(held, None).acknowledged());

@@ -221,7 +221,9 @@ impl LockClient {
             .timing(&info.guarantees)
             .map_err(fail)?;
         self.inner.ready()?;
-        let renewal = bounded(timing.op_timeout, self.inner.backend.renew(&lease, timing.ttl)).await;
+        let renewal =
+            bounded(&self.inner.timers, timing.op_timeout, self.inner.backend.renew(&lease, timing.ttl))
+                .await;
         match renewal.map_err(fail)? {
             Renewal::Renewed { valid_until } => {
                 let turn = self.inner.turns.try_take(&lease.claim.key);
@@ -286,7 +288,7 @@ impl LockClient {
     /// # Cancel safety
     /// May be dropped at any point.
     pub async fn probe(&self) -> Result<Health> {
-        bounded(Duration::from_secs(5), self.inner.backend.probe())
+        bounded(&self.inner.timers, Duration::from_secs(5), self.inner.backend.probe())
             .await
             .map_err(|error| error.on_backend(self.info().name).in_operation(Operation::Probe))
     }
@@ -317,7 +319,7 @@ impl LockClient {
             }
         }
         let left = until.since(inner.clock.now()).max(Duration::from_millis(100));
-        let _ = bounded(left, inner.backend.close()).await;
+        let _ = bounded(&inner.timers, left, inner.backend.close()).await;
         Unreleased { claims: inner.releaser.pending() }
     }
 }

@@ -14,6 +14,7 @@ use crate::health::Health;
 use crate::lease::Lease;
 use crate::outcome::{Busy, Release, Renewal, TryLock};
 use crate::request::LockRequest;
+use crate::timers::Timers;
 use crate::waiting::bounded;
 
 /// Drops every call that takes longer than a limit, with `Unavailable` and an unknown effect. For
@@ -23,12 +24,13 @@ use crate::waiting::bounded;
 pub struct Timed<B> {
     inner: B,
     limit: Duration,
+    timers: Timers,
 }
 
 impl<B: LockBackend> Timed<B> {
     /// `inner`, with at most `limit` for each call.
     pub const fn new(inner: B, limit: Duration) -> Self {
-        Self { inner, limit }
+        Self { inner, limit, timers: Timers::new() }
     }
 }
 
@@ -44,15 +46,15 @@ impl<B: LockBackend> LockBackend for Timed<B> {
     }
 
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
-        bounded(self.limit, self.inner.try_lock(request)).await
+        bounded(&self.timers, self.limit, self.inner.try_lock(request)).await
     }
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
-        bounded(self.limit, self.inner.renew(lease, ttl)).await
+        bounded(&self.timers, self.limit, self.inner.renew(lease, ttl)).await
     }
 
     async fn unlock(&self, claim: &Claim) -> Result<Release> {
-        bounded(self.limit, self.inner.unlock(claim)).await
+        bounded(&self.timers, self.limit, self.inner.unlock(claim)).await
     }
 
     async fn lock(&self, request: &LockRequest, deadline: Deadline) -> Result<Lease> {
@@ -61,7 +63,7 @@ impl<B: LockBackend> LockBackend for Timed<B> {
 
     async fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Vec<Result<Renewal>> {
         let renewals = async { Ok(self.inner.renew_many(leases, ttl).await) };
-        match bounded(self.limit, renewals).await {
+        match bounded(&self.timers, self.limit, renewals).await {
             Ok(renewals) => renewals,
             Err(error) => leases.iter().map(|_| Err(error.clone())).collect(),
         }
@@ -76,11 +78,11 @@ impl<B: LockBackend> LockBackend for Timed<B> {
     }
 
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
-        bounded(self.limit, self.inner.hand_over(lease, next)).await
+        bounded(&self.timers, self.limit, self.inner.hand_over(lease, next)).await
     }
 
     async fn probe(&self) -> Result<Health> {
-        bounded(self.limit, self.inner.probe()).await
+        bounded(&self.timers, self.limit, self.inner.probe()).await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -92,6 +94,6 @@ impl<B: LockBackend> LockBackend for Timed<B> {
     }
 
     async fn close(&self) -> Result<()> {
-        bounded(self.limit, self.inner.close()).await
+        bounded(&self.timers, self.limit, self.inner.close()).await
     }
 }

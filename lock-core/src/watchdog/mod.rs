@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::held::Held;
 use crate::lease::Lease;
 use crate::outcome::Renewal;
+use crate::timers::Timers;
 use crate::waiting::{bounded, sleep_until};
 
 /// Most leases in one batch, so that a batch stays well inside its time limit.
@@ -28,6 +29,7 @@ const PARALLEL: usize = 16;
 pub(crate) struct Watchdog {
     backend: Arc<dyn LockBackend>,
     clock: Clock,
+    timers: Timers,
     schedule: Mutex<Schedule>,
     /// Locks whose store announces losses, not yet listened for.
     unheard: Mutex<Vec<Arc<Held>>>,
@@ -45,6 +47,7 @@ impl Watchdog {
     pub(crate) fn new(backend: Arc<dyn LockBackend>, background: Arc<BackgroundTasks>) -> Self {
         Self {
             clock: backend.clock(),
+            timers: Timers::new(),
             backend,
             schedule: Mutex::default(),
             unheard: Mutex::default(),
@@ -126,7 +129,9 @@ impl Watchdog {
         let Some(limit) = batch.locks.iter().map(|held| held.timing().op_timeout).min() else { return };
         let leases: Vec<Lease> = batch.locks.iter().map(|held| held.lease_now()).collect();
         let sent = self.clock.now();
-        let renewals = bounded(limit, unpanicked(self.backend.renew_many(&leases, batch.ttl).map(Ok))).await;
+        let renewals =
+            bounded(&self.timers, limit, unpanicked(self.backend.renew_many(&leases, batch.ttl).map(Ok)))
+                .await;
         let mut schedule = self.schedule();
         match renewals {
             Ok(renewals) if renewals.len() == leases.len() => {
@@ -145,8 +150,12 @@ impl Watchdog {
         }
         let lease = held.lease_now();
         let sent = self.clock.now();
-        let renewal =
-            bounded(held.timing().op_timeout, unpanicked(self.backend.renew(&lease, lease.ttl))).await;
+        let renewal = bounded(
+            &self.timers,
+            held.timing().op_timeout,
+            unpanicked(self.backend.renew(&lease, lease.ttl)),
+        )
+        .await;
         self.note(&mut self.schedule(), held, renewal, sent);
     }
 

@@ -1,0 +1,154 @@
+//! Time limits that cost little.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Id};
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// So many timers are kept for the next operations.
+const KEPT: usize = 64;
+
+/// Time limits for many short operations, of which hardly any reaches its limit.
+///
+/// A timer that starts takes the lock of the runtime's timers and may wake the thread that watches
+/// them; so does one that is dropped. For an operation of some microseconds that is much. The timers
+/// here go on running after their operation, and the next one only puts their end off, which
+/// takes neither. One that nobody uses any more runs out once and stays quiet.
+#[derive(Debug, Default)]
+pub struct Timers {
+    idle: Mutex<Vec<Timer>>,
+}
+
+/// A timer works only in the runtime that it was made in.
+#[derive(Debug)]
+struct Timer {
+    runtime: Id,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Timers {
+    /// No timers yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { idle: Mutex::new(Vec::new()) }
+    }
+
+    /// Runs an operation for at most `limit`, counted from when it first had to wait; `None` when
+    /// that is over first, with the operation dropped.
+    ///
+    /// # Cancel safety
+    /// That of the operation.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with timers, if the operation has to wait.
+    pub async fn limit<F: Future>(&self, limit: Duration, operation: F) -> Option<F::Output> {
+        let mut operation = pin!(operation);
+        let mut running = Running { timers: self, timer: None };
+        poll_fn(|context| {
+            if let Poll::Ready(output) = operation.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            // Not before: a store inside the process answers at once, in less time than a timer takes.
+            running.poll(limit, context).map(|()| None)
+        })
+        .await
+    }
+
+    fn take(&self, limit: Duration) -> Timer {
+        let runtime = Handle::current().id();
+        let kept = {
+            let mut idle = self.idle();
+            idle.iter().rposition(|timer| timer.runtime == runtime).map(|at| idle.swap_remove(at))
+        };
+        match kept {
+            Some(mut timer) => {
+                timer.sleep.as_mut().reset(Instant::now() + limit);
+                timer
+            }
+            None => Timer { runtime, sleep: Box::pin(sleep(limit)) },
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Timer>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The timer of an operation that had to wait.
+struct Running<'a> {
+    timers: &'a Timers,
+    timer: Option<Timer>,
+}
+
+impl Running<'_> {
+    fn poll(&mut self, limit: Duration, context: &mut Context<'_>) -> Poll<()> {
+        let timer = self.timer.get_or_insert_with(|| self.timers.take(limit));
+        // Outside the task's budget, which the operation may have used up.
+        pin!(unconstrained(timer.sleep.as_mut())).poll(context)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            let mut idle = self.timers.idle();
+            if idle.len() < KEPT {
+                idle.push(timer);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_operation_has_its_own_limit() {
+        let timers = Timers::new();
+        let begun = Instant::now();
+        for millis in [300, 500, 20, 20, 1000] {
+            let limit = Duration::from_millis(millis);
+            let called = Instant::now();
+            assert_eq!(timers.limit(limit, pending::<()>()).await, None);
+            assert!((limit..=limit + Duration::from_millis(2)).contains(&called.elapsed()), "{millis}");
+            assert_eq!(timers.limit(limit, sleep(limit / 2)).await, Some(()));
+        }
+        assert!(begun.elapsed() >= Duration::from_millis(2760));
+        assert_eq!(timers.idle().len(), 1, "one timer served all");
+    }
+
+    #[tokio::test]
+    async fn an_operation_that_need_not_wait_takes_no_timer() {
+        let timers = Timers::new();
+        assert_eq!(timers.limit(Duration::ZERO, ready(7)).await, Some(7));
+        assert!(timers.idle().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn operations_at_once_do_not_share_a_timer_and_few_are_kept() {
+        let timers = Timers::new();
+        let limit = |n: usize| Duration::from_millis(n as u64 % 7 + 1);
+        let all = (0..KEPT * 2).map(|n| timers.limit(limit(n), pending::<()>()));
+        assert!(futures_util::future::join_all(all).await.iter().all(Option::is_none));
+        assert_eq!(timers.idle().len(), KEPT);
+    }
+
+    #[test]
+    fn a_timer_stays_in_its_runtime() {
+        let timers = Timers::new();
+        for _ in 0..2 {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            let tick = Duration::from_millis(1);
+            assert_eq!(runtime.block_on(timers.limit(tick, pending::<()>())), None);
+        }
+        assert_eq!(timers.idle().len(), 2);
+    }
+}
