@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use distlock_core::{
     BackendInfo, Busy, Claim, Clock, Error, ErrorKind, Exclusion, ExpiryClock, Fairness, FenceScope,
-    Guarantees, Health, Lease, LockBackend, LockKey, LockRequest, Operation, Release, Renewal, Result,
-    StoreUrl, Supports, TryLock,
+    Guarantees, Health, Lease, LockAdmin, LockBackend, LockKey, LockRequest, Operation, Release, Renewal,
+    Result, StoreUrl, Supports, TryLock,
 };
 use redis::aio::ConnectionManager;
 
@@ -24,8 +24,8 @@ use crate::{acquire, hand_over, probe, release, renew};
 /// The crate's documentation says what it promises and what it does not.
 #[derive(Debug)]
 pub struct RedisBackend {
-    info: BackendInfo,
-    store: Arc<Store>,
+    pub(crate) info: BackendInfo,
+    pub(crate) store: Arc<Store>,
     waiting: Arc<Waiting>,
 }
 
@@ -114,7 +114,7 @@ impl RedisBackend {
         guarantees.ttl_grain = Duration::from_millis(1);
         guarantees.ttl_min = Duration::from_millis(100);
         guarantees.survives_restart = false;
-        let supports = Supports::NONE.push().batch_renew().hand_over().adopt().processes();
+        let supports = Supports::NONE.push().batch_renew().hand_over().admin().adopt().processes();
         BackendInfo::new(name(topology), guarantees, supports)
     }
 
@@ -130,7 +130,7 @@ impl RedisBackend {
     }
 
     /// Names the operation and the key in an error.
-    fn during(&self, operation: Operation, key: &LockKey) -> impl Fn(Error) -> Error {
+    pub(crate) fn during(&self, operation: Operation, key: &LockKey) -> impl Fn(Error) -> Error {
         let name = self.info.name;
         move |error| error.on_backend(name).in_operation(operation).for_key(key)
     }
@@ -214,6 +214,10 @@ impl LockBackend for RedisBackend {
     async fn probe(&self) -> Result<Health> {
         let health = probe::probe(&self.store).await;
         health.map_err(|error| error.on_backend(self.info.name).in_operation(Operation::Probe))
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
     }
 
     fn commands_sent(&self) -> Option<u64> {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod acquire;
+mod admin;
 mod backend;
 mod config;
 mod connection;

@@ -36,6 +36,10 @@ scripts! {
     RELEASE = "release.lua";
     /// Passes a lock on.
     HAND_OVER = "hand_over.lua";
+    /// Looks at many records.
+    INSPECT = "inspect.lua";
+    /// Takes a lock away.
+    FORCE_UNLOCK = "force_unlock.lua";
 }
 
 impl Script {
