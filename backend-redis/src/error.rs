@@ -8,6 +8,9 @@ use crate::connection::Failure;
 /// What every call says after the backend was closed.
 pub(crate) const CLOSED: &str = "the backend was closed; connect again";
 
+/// What an opening says when the provider of credentials has none.
+pub(crate) const NO_CREDENTIALS: &str = "the credentials provider gave no credentials";
+
 /// Codes with which a server refuses a script before it writes anything.
 pub(crate) const REFUSALS: &[&str] = &[
     "ASK",
@@ -118,6 +121,9 @@ fn of_connection(error: &RedisError, effect: Effect) -> (ErrorKind, &'static str
     match error.kind() {
         RedisKind::Client if effect == Effect::None && error.to_string().contains(CLOSED) => {
             (ErrorKind::Shutdown, CLOSED)
+        }
+        RedisKind::Client if error.to_string().contains(NO_CREDENTIALS) => {
+            (ErrorKind::Unavailable, "the credentials provider gave no credentials; see the cause")
         }
         RedisKind::AuthenticationFailed => (
             ErrorKind::PermissionDenied,

@@ -22,7 +22,7 @@ use distlock_core::{Driver, LockBackend};
 pub use redis;
 
 pub use backend::RedisBackend;
-pub use config::{RedisConfig, Topology};
+pub use config::{Credentials, CredentialsProvider, RedisConfig, Topology};
 
 /// The URL schemes of this backend.
 pub const SCHEMES: &[&str] = &["redis", "rediss", "valkey", "valkeys", "redis+unix"];

@@ -10,7 +10,7 @@ const SERVER_PORT: u16 = 6379;
 impl RedisConfig {
     /// The names of the URL options this backend takes.
     pub const URL_OPTIONS: &'static [&'static str] =
-        &["prefix", "connect_timeout", "response_timeout", "ca", "db"];
+        &["prefix", "connect_timeout", "response_timeout", "ca", "cert", "key", "allow_eviction", "db"];
 
     /// Reads a URL and takes this backend's options out of it:
     /// - `redis://[user[:password]@]host[:port][/database]`; encrypted with `rediss://`;
@@ -63,6 +63,11 @@ impl RedisConfig {
             self.response_timeout = limit;
         }
         self.ca = url.take("ca").map(Into::into);
+        self.cert = url.take("cert").map(Into::into);
+        self.key = url.take("key").map(Into::into);
+        if let Some(on) = url.take_switch("allow_eviction")? {
+            self.allow_eviction = on;
+        }
         if url.take("db").is_some() {
             return invalid(
                 "the database's number stands in the path; write for example `redis://localhost/1`",
@@ -109,6 +114,10 @@ mod tests {
         assert_eq!(config.connect_timeout, Duration::from_secs(2));
         assert_eq!(config.response_timeout, Duration::from_millis(500));
         assert_eq!(config.ca.as_deref(), Some(std::path::Path::new("/ca.pem")));
+        let config = read("rediss://h?cert=/c.pem&key=/k.pem&allow_eviction=true").unwrap();
+        assert_eq!(config.cert.as_deref(), Some(std::path::Path::new("/c.pem")));
+        assert_eq!(config.key.as_deref(), Some(std::path::Path::new("/k.pem")));
+        assert!(config.allow_eviction);
         let config = read("redis+unix:/run/redis.sock?db=2").unwrap();
         assert_eq!((config.servers, config.database), (vec!["/run/redis.sock".to_owned()], 2));
     }
@@ -124,6 +133,9 @@ mod tests {
             ("redis://h?perfix=x", "did you mean `prefix`"),
             ("redis://h?response_timeout=5ms", "10ms"),
             ("redis://h?ca=/ca.pem", "rediss://"),
+            ("redis://h?cert=/c.pem&key=/k.pem", "rediss://"),
+            ("rediss://h?cert=/c.pem", "go together"),
+            ("redis://h?allow_eviction=maybe", "allow_eviction"),
             ("redis+unix:sock", "whole path"),
         ] {
             let error = read(url).unwrap_err();

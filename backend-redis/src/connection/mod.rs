@@ -1,9 +1,11 @@
 //! The way to the server or servers.
 
+mod authentication;
 mod open;
 mod outstanding;
 mod shared;
 mod single;
+mod tls;
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -8,9 +8,11 @@
 )]
 
 mod administering;
+mod credentials;
+mod probing;
 #[path = "../support/mod.rs"]
 mod support;
 
 fn main() -> std::process::ExitCode {
-    support::main([administering::tests()].concat())
+    support::main([administering::tests(), credentials::tests(), probing::tests()].concat())
 }
