@@ -37,7 +37,8 @@ impl RedisBackend {
     /// - `FeatureDisabled`: encryption is asked for, and the feature `tls` is off.
     /// - `Unavailable`: the server can't be reached.
     /// - `PermissionDenied`: it refuses the credentials, or the right to do what locks need.
-    /// - `Misconfigured`: it is older than Redis 6, or its certificate is not trusted.
+    /// - `Misconfigured`: it is older than Redis 6, a replica, or throws keys away when it is full
+    ///   ([`RedisConfig::allow_eviction`]); or the files for encryption, or its certificate, won't do.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -121,6 +122,7 @@ impl RedisBackend {
     async fn start(config: &RedisConfig, link: Arc<dyn Link>) -> Result<Self> {
         let store = Store::new(link, Names::new(&config.prefix));
         store.command(&redis::cmd("PING")).await?;
+        probe::refuse_unfit(&store, config).await?;
         let waiting = Waiting::new(Arc::clone(&store));
         Ok(Self { info: Self::describe(&config.topology), store, waiting })
     }
