@@ -3,7 +3,7 @@
 use distlock_core::{Effect, Error, ErrorKind, Result};
 use redis::{ErrorKind as RedisKind, RedisError};
 
-use crate::connection::Failure;
+use crate::connection::{Failure, tls};
 
 /// What every call says after the backend was closed.
 pub(crate) const CLOSED: &str = "the backend was closed; connect again";
@@ -139,6 +139,19 @@ fn of_connection(error: &RedisError, effect: Effect) -> (ErrorKind, &'static str
         _ if effect == Effect::None && error.is_connection_refusal() => (
             ErrorKind::Unavailable,
             "nobody listens at the server's address; see that it runs and that host and port are right",
+        ),
+        _ if effect == Effect::None
+            && let Some(meaning) = tls::meaning(&error.to_string()) =>
+        {
+            (ErrorKind::Misconfigured, meaning)
+        }
+        _ if effect == Effect::None && error.is_timeout() => (
+            ErrorKind::Unavailable,
+            "the server can't be reached in time; see that it runs, that the network lets through, and that it speaks TLS if rediss:// is meant, and none with redis://",
+        ),
+        _ if effect == Effect::None && error.is_connection_dropped() => (
+            ErrorKind::Unavailable,
+            "the server closed the connection at once; see its log, and whether it wants rediss:// instead of redis://",
         ),
         _ if effect == Effect::None => (
             ErrorKind::Unavailable,

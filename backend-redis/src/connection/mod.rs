@@ -5,7 +5,7 @@ mod open;
 mod outstanding;
 mod shared;
 mod single;
-mod tls;
+pub(crate) mod tls;
 
 use std::fmt::Debug;
 use std::sync::Arc;

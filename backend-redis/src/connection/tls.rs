@@ -47,3 +47,35 @@ pub(super) fn client(_config: &RedisConfig, _info: ConnectionInfo) -> Result<Cli
         "encrypted connections need the cargo feature `tls`, which this build lacks",
     ))
 }
+
+/// What a failed handshake's error text means. It is all that the client crate passes on.
+pub(crate) fn meaning(text: &str) -> Option<&'static str> {
+    let has = |part: &str| text.contains(part);
+    if has("not valid for name") || has("NotValidForName") {
+        Some("the server's certificate is for another name; connect by a name that stands in it")
+    } else if has("certificate expired") || has("certificate not valid yet") {
+        Some(
+            "the server's certificate has expired or is not valid yet; renew it, and see that the clocks are right",
+        )
+    } else if has("UnknownIssuer") || has("BadSignature") || has("CaUsedAsEndEntity") {
+        Some(
+            "the server's certificate comes from an authority that is not trusted; name the authority's file with `ca`",
+        )
+    } else if has("invalid peer certificate") {
+        Some("the server's certificate is refused; see the cause")
+    } else if has("fatal alert: CertificateRequired") || has("fatal alert: CertificateUnknown") {
+        Some("the server wants a client certificate; name its file and its key's with `cert` and `key`")
+    } else if has("fatal alert: UnknownCA")
+        || has("fatal alert: UnknownCa")
+        || has("fatal alert: BadCertificate")
+        || has("fatal alert: DecryptError")
+    {
+        Some("the server does not trust the client certificate; use one that its authority has signed")
+    } else if has("received corrupt message") || has("fatal alert") {
+        Some(
+            "the server and this program don't agree on encryption; see the cause, and whether redis:// is meant",
+        )
+    } else {
+        None
+    }
+}

@@ -9,10 +9,21 @@
 
 mod administering;
 mod credentials;
+#[cfg(feature = "tls")]
+mod encrypting;
 mod probing;
 #[path = "../support/mod.rs"]
 mod support;
 
 fn main() -> std::process::ExitCode {
-    support::main([administering::tests(), credentials::tests(), probing::tests()].concat())
+    support::main(
+        [
+            administering::tests(),
+            credentials::tests(),
+            #[cfg(feature = "tls")]
+            encrypting::tests(),
+            probing::tests(),
+        ]
+        .concat(),
+    )
 }
