@@ -120,9 +120,7 @@ impl RedisBackend {
     }
 
     async fn start(config: &RedisConfig, link: Arc<dyn Link>) -> Result<Self> {
-        let store = Store::new(link, Names::new(&config.prefix));
-        store.command(&redis::cmd("PING")).await?;
-        probe::refuse_unfit(&store, config).await?;
+        let store = connected(config, link).await?;
         let waiting = Waiting::new(Arc::clone(&store));
         Ok(Self { info: Self::describe(&config.topology), store, waiting })
     }
@@ -145,15 +143,23 @@ impl RedisBackend {
     }
 }
 
+/// A store that gave a sign of life and is fit for locks.
+pub(crate) async fn connected(config: &RedisConfig, link: Arc<dyn Link>) -> Result<Arc<Store>> {
+    let store = Store::new(link, Names::new(&config.prefix));
+    store.command(&redis::cmd("PING")).await?;
+    probe::refuse_unfit(&store, config).await?;
+    Ok(store)
+}
+
 /// The way to the servers of a configuration.
-fn link(config: &RedisConfig) -> Result<Arc<dyn Link>> {
+pub(crate) fn link(config: &RedisConfig) -> Result<Arc<dyn Link>> {
     match (&config.topology, config.servers.first()) {
         (Topology::Single, Some(server)) => Ok(Arc::new(Single::new(Opener::new(config, server)?))),
         _ => Err(Error::new(ErrorKind::Unsupported, "this version connects to single servers only")),
     }
 }
 
-const fn name(topology: &Topology) -> &'static str {
+pub(crate) const fn name(topology: &Topology) -> &'static str {
     match topology {
         Topology::Single => "redis",
         Topology::Sentinel { .. } => "redis-sentinel",
@@ -161,7 +167,7 @@ const fn name(topology: &Topology) -> &'static str {
     }
 }
 
-fn connecting(topology: &Topology, error: Error) -> Error {
+pub(crate) fn connecting(topology: &Topology, error: Error) -> Error {
     error.on_backend(name(topology)).in_operation(Operation::Connect)
 }
 

@@ -6,6 +6,7 @@ mod backend;
 mod config;
 mod connection;
 mod error;
+mod fence_gate;
 mod hand_over;
 mod names;
 mod probe;
@@ -23,6 +24,7 @@ pub use redis;
 
 pub use backend::RedisBackend;
 pub use config::{Credentials, CredentialsProvider, RedisConfig, Topology};
+pub use fence_gate::{FencedScript, RedisFenceGate};
 
 /// The URL schemes of this backend.
 pub const SCHEMES: &[&str] = &["redis", "rediss", "valkey", "valkeys", "redis+unix"];

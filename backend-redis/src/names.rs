@@ -10,6 +10,7 @@ use distlock_core::LockKey;
 #[derive(Debug)]
 pub(crate) struct Names {
     records: Vec<u8>,
+    fences: Vec<u8>,
     channel: Vec<u8>,
 }
 
@@ -17,6 +18,7 @@ impl Names {
     pub(crate) fn new(prefix: &str) -> Self {
         Self {
             records: format!("{prefix}lock:").into_bytes(),
+            fences: format!("{prefix}fence:").into_bytes(),
             channel: format!("{prefix}released").into_bytes(),
         }
     }
@@ -24,6 +26,11 @@ impl Names {
     /// The record of a lock.
     pub(crate) fn record(&self, key: &LockKey) -> Vec<u8> {
         [&self.records, key.as_bytes()].concat()
+    }
+
+    /// Where a gate keeps the newest token of a lock.
+    pub(crate) fn fence(&self, key: &LockKey) -> Vec<u8> {
+        [&self.fences, key.as_bytes()].concat()
     }
 
     /// The key of a record, or `None` if the name is none of ours.

@@ -11,6 +11,7 @@ mod administering;
 mod credentials;
 #[cfg(feature = "tls")]
 mod encrypting;
+mod fencing;
 mod probing;
 #[path = "../support/mod.rs"]
 mod support;
@@ -22,6 +23,7 @@ fn main() -> std::process::ExitCode {
             credentials::tests(),
             #[cfg(feature = "tls")]
             encrypting::tests(),
+            fencing::tests(),
             probing::tests(),
         ]
         .concat(),
