@@ -37,8 +37,8 @@ pub struct RedisConfig {
     pub database: i64,
     /// Whether to encrypt; needs the feature `tls`. Default: no.
     pub tls: bool,
-    /// A file with the certificate authority to trust, in PEM format. Default: those of the system
-    /// and of Mozilla's list.
+    /// A file with the certificate authority to trust, in PEM format, in place of Mozilla's list.
+    /// Default: none.
     pub ca: Option<PathBuf>,
     /// A file with the certificate to show to a server that wants one, and those that vouch for it,
     /// in PEM format; goes with `key`. Default: none.
