@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use distlock_core::{
-    ErrorKind, FencingToken, LockBackend, LockClient, LockKey, LostReason, Metadata, Release, Renewal,
+    ErrorKind, FenceGate, FencingToken, LockBackend, LockClient, LockKey, LostReason, Metadata, Release,
+    Renewal,
 };
 use distlock_redis::RedisBackend;
 
@@ -20,6 +21,7 @@ tests! {
     force_unlock_of_a_damaged_record_keeps_the_token_rising,
     a_later_version_s_shared_holders_are_shown_and_taken_away,
     a_token_floor_is_kept_by_the_clock_or_refused,
+    the_rights_in_the_documentation_are_enough,
 }
 
 async fn inspect_shows_the_holder_and_the_last_token() {
@@ -172,4 +174,26 @@ async fn a_token_floor_is_kept_by_the_clock_or_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidOptions);
         assert!(error.to_string().contains("clock"), "{error}");
     }
+}
+
+async fn the_rights_in_the_documentation_are_enough() {
+    let server = Server::start(&[]).await;
+    let readme = include_str!("../../README.md");
+    let rights = readme.lines().find(|line| line.starts_with("ACL SETUSER operators")).unwrap();
+    run(&mut server.raw().await, rights).await;
+    let config = server.config().user("operators").password("secret");
+    let backend = RedisBackend::connect(config).await.unwrap();
+    let admin = backend.admin().unwrap();
+    let lease = take(&backend, &request("a", LONG)).await;
+    assert_eq!(admin.list(b"", None, 10).await.unwrap().len(), 1);
+    assert!(admin.inspect(&key("a")).await.unwrap().is_some());
+    assert_eq!(admin.force_unlock(&key("a")).await.unwrap().unwrap().token, lease.token);
+    run(&mut server.raw().await, "SET distlock:lock:b x").await;
+    assert_eq!(admin.force_unlock(&key("b")).await.unwrap(), None);
+    admin.raise_token_floor(lease.token).await.unwrap();
+    let health = backend.probe().await.unwrap();
+    assert!(!health.warnings.iter().any(|warning| warning.fix.contains("grant")), "{health:?}");
+
+    run(&mut server.raw().await, "ACL SETUSER operators +get +set").await;
+    backend.fence_gate().admit(&key("a"), lease.token).await.unwrap();
 }
