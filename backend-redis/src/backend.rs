@@ -61,8 +61,8 @@ impl RedisBackend {
         Self::connect(RedisConfig::from_url(url)?).await
     }
 
-    /// Connects where `client` does, with its address, credentials and encryption. Of `config`, prefix
-    /// and time-outs count.
+    /// Connects where `client` does, with its address, credentials and encryption. Of `config`, prefix,
+    /// time-outs, `credentials` and `allow_eviction` count.
     ///
     /// # Errors
     /// As [`RedisBackend::connect`].

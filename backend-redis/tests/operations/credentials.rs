@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use distlock_core::{Error, ErrorKind, LockBackend, LockClient, LockOptions, Release, Renewal, Result};
-use distlock_redis::{Credentials, CredentialsProvider, RedisBackend};
+use distlock_redis::{Credentials, CredentialsProvider, RedisBackend, RedisConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, UnixStream};
+use tokio::sync::Notify;
 
 use crate::support::{Server, eventually, key, number, request, run, take, tests};
 
@@ -14,6 +17,7 @@ const LONG: Duration = Duration::from_secs(60);
 tests! {
     a_password_changes_under_a_held_lock,
     an_announced_change_reaches_the_open_connection,
+    a_server_that_forgot_who_we_are_is_told_again,
     new_credentials_that_are_refused_leave_the_connection_as_it_is,
     a_provider_without_credentials_is_named,
     a_provider_that_hangs_does_not_hang_the_caller,
@@ -113,6 +117,48 @@ async fn an_announced_change_reaches_the_open_connection() {
     assert!(clients.contains("user=new") && !clients.contains("user=old"), "{clients}");
     // The user of yesterday goes, and with him his connections.
     assert_eq!(number(&mut raw, "ACL DELUSER old").await, 1);
+    assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released);
+}
+
+/// Passes a connection on to the server. When told, it sends RESET between two commands, which makes the
+/// server forget who the connection belongs to, and says when that is done.
+async fn relay(server: &Server) -> (String, Arc<Notify>, Arc<Notify>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (socket, reset, done) = (server.socket(), Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, is_done) = (Arc::clone(&reset), Arc::clone(&done));
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut server = UnixStream::connect(&socket).await.unwrap();
+            let (told, is_done) = (Arc::clone(&told), Arc::clone(&is_done));
+            tokio::spawn(async move {
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut client, &mut server) => return,
+                    () = told.notified() => {}
+                }
+                server.write_all(b"RESET\r\n").await.unwrap();
+                let mut answer = [0; 8];
+                server.read_exact(&mut answer).await.unwrap();
+                assert_eq!(&answer, b"+RESET\r\n");
+                is_done.notify_one();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    (address, reset, done)
+}
+
+async fn a_server_that_forgot_who_we_are_is_told_again() {
+    let server = Server::start(&["--requirepass", "one"]).await;
+    let (address, reset, done) = relay(&server).await;
+    let vault = Vault::new(Credentials::new("one"));
+    let config = RedisConfig::new(address).credentials(Shared(Arc::clone(&vault)));
+    let backend = RedisBackend::connect(config).await.unwrap();
+    let lease = take(&backend, &request("a", LONG)).await;
+    reset.notify_one();
+    done.notified().await;
+    assert!(matches!(backend.renew(&lease, LONG).await.unwrap(), Renewal::Renewed { .. }), "nobody notices");
+    assert_eq!(vault.asked.load(Ordering::Acquire), 2);
     assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released);
 }
 
