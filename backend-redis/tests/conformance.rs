@@ -1,6 +1,7 @@
 //! The conformance suite on the Redis stores that the environment names.
 //!
-//! `LOCK_TEST_REDIS_URL` names a server. `CONFORMANCE_STORE=redis` picks one store out of those that
+//! `LOCK_TEST_REDIS_URL`, `LOCK_TEST_SENTINEL_URL` and `LOCK_TEST_CLUSTER_URL` name servers.
+//! `CONFORMANCE_STORE=redis`, `sentinel` or `cluster` picks one store out of those that
 //! are configured; without it, each of them is tested in a process of its own.
 
 use std::process::{Command, ExitCode};
@@ -15,7 +16,12 @@ const STORE: &str = "CONFORMANCE_STORE";
 
 /// Stores that can be tested: name, variable with its URL, topology.
 fn stores() -> Vec<(&'static str, &'static str, Topology)> {
-    vec![("redis", "LOCK_TEST_REDIS_URL", Topology::Single)]
+    let sentinel = Topology::Sentinel { master: "mymaster".to_owned() };
+    vec![
+        ("redis", "LOCK_TEST_REDIS_URL", Topology::Single),
+        ("sentinel", "LOCK_TEST_SENTINEL_URL", sentinel),
+        ("cluster", "LOCK_TEST_CLUSTER_URL", Topology::Cluster),
+    ]
 }
 
 struct Redis {
@@ -35,7 +41,7 @@ impl Subject for Redis {
         match std::env::var_os(self.variable) {
             Some(_) => Ok(()),
             None => Err(format!(
-                "start a server (`redis-server --port 6379`) and name it: {}=redis://127.0.0.1:6379",
+                "start servers (`dev/services.sh up redis sentinel cluster`) and name them by {}",
                 self.variable
             )),
         }
