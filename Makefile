@@ -5,6 +5,7 @@ B ?= memory
 G ?=
 T ?=
 SECS ?= 300
+SEED ?=
 export RUSTDOCFLAGS ?= -Dwarnings
 
 .PHONY: verify fix test serve stop conform soak bench gates docs
@@ -40,9 +41,9 @@ stop:
 conform:
 	@./dev/conform.sh $(B) $(T)
 
-# Contenders in processes of their own, killed and stopped at random for SECS seconds; the history is the judge.
+# Contenders in processes of their own, and the store's servers, killed and stopped at random: make soak B=sqlite SECS=60
 soak:
-	@./dev/soak.sh $(B) $(SECS)
+	@./dev/services.sh run $(B) -- $(CARGO) run -p distlock-testbed --example soak -- $(B) $(SECS) $(SEED)
 
 bench:
 	$(CARGO) bench -p distlock-bench

@@ -162,6 +162,8 @@ cmd_down() {
 
 # The watcher that survives whoever started it: the standard input ends with that process, however it ends.
 cmd_hold() {
+    # Nobody may be left to read what it says.
+    trap '' PIPE
     trap 'exit 130' INT TERM HUP
     trap 'cmd_down "${GROUPS_KNOWN[@]}"' EXIT
     cmd_up "$@" || exit 1
@@ -172,7 +174,7 @@ cmd_hold() {
 }
 
 cmd_run() {
-    local wanted=() line="" status child
+    local wanted=() line="" status child=""
     while [ $# -gt 0 ] && [ "$1" != -- ]; do
         wanted+=("$1")
         shift
@@ -182,7 +184,7 @@ cmd_run() {
     [ ${#wanted[@]} -gt 0 ] || wanted=("${GROUPS_KNOWN[@]}")
     check_groups "${wanted[@]}"
     # Before the servers start, so that no signal can come between.
-    trap 'stopped=130; kill "${child:-$$}" 2>/dev/null' INT TERM HUP
+    trap 'stopped=130; [ -n "${child:-}" ] || exit 130; kill "$child" 2>/dev/null' INT TERM HUP
     coproc HOLD { exec setsid "$SELF" hold "${wanted[@]}"; }
     local holder=$HOLD_PID answers=${HOLD[0]} input=${HOLD[1]}
     while IFS= read -r line <&"$answers"; do
