@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use distlock_core::{Error, Lease, LostReason, Renewal, Result};
+use distlock_core::{Effect, Error, ErrorKind, Lease, LostReason, Renewal, Result};
 use redis::{RedisError, Value};
+use tokio::time::timeout;
 
 use crate::acquire::micros;
 use crate::error::{damaged, unreadable};
@@ -16,6 +17,9 @@ use crate::store::{Answer, Store};
 /// How many leases one script prolongs: enough to make the round trip's cost vanish, and few enough
 /// that the server, which does one thing at a time, serves others in between.
 const BATCH: usize = 500;
+
+/// Longest time for one script: less than the client gives all of them, which is ttl/6 and at most 2 s.
+const LIMIT: Duration = Duration::from_millis(1500);
 
 /// Prolongs many leases, one round trip for each batch of one slot; the results stand in the
 /// leases' order.
@@ -59,7 +63,13 @@ async fn renew_batch(
         arguments.push(leases[*at].token.to_string().into_bytes());
     }
     let arguments: Vec<_> = arguments.iter().map(Vec::as_slice).collect();
-    match store.run(&script::RENEW, &records, &arguments).await {
+    // A node that is silent must not use up the time of the other nodes' leases.
+    let limit = (ttl / 8).min(LIMIT);
+    let answer = match timeout(limit, store.run(&script::RENEW, &records, &arguments)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(late(limit)),
+    };
+    match answer {
         Ok(answer) => {
             let codes = parts(&answer.value).unwrap_or_default();
             let each = batch.iter().enumerate();
@@ -67,6 +77,11 @@ async fn renew_batch(
         }
         Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
     }
+}
+
+fn late(limit: Duration) -> Error {
+    let message = format!("the server did not renew within {limit:?}; whether it still will is not known");
+    Error::new(ErrorKind::Unavailable, message).with_effect(Effect::Unknown)
 }
 
 fn is_split(error: Option<&Error>) -> bool {
