@@ -3,12 +3,13 @@
 //! `LOCK_TEST_REDIS_URL`, `LOCK_TEST_SENTINEL_URL` and `LOCK_TEST_CLUSTER_URL` name servers.
 //! `CONFORMANCE_STORE=redis`, `sentinel` or `cluster` picks one store out of those that
 //! are configured; without it, each of them is tested in a process of its own.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-use distlock_conformance::Subject;
-use distlock_core::{BackendInfo, LockBackend, Result, StoreUrl};
+use distlock_conformance::{FaultAbilities, Faults, Subject};
+use distlock_core::{BackendInfo, LockBackend, LockKey, Result, StoreUrl};
 use distlock_redis::{RedisBackend, Topology};
 
 /// Which store to test.
@@ -46,8 +47,49 @@ impl Subject for Redis {
             )),
         }
     }
+    fn faults(&self) -> Option<&dyn Faults> {
+        Some(self)
+    }
     async fn connect(&self, url: &str) -> Result<Arc<dyn LockBackend>> {
         Ok(Arc::new(RedisBackend::from_url(&mut StoreUrl::parse(url)?).await?))
+    }
+}
+
+#[async_trait::async_trait]
+impl Faults for Redis {
+    fn abilities(&self) -> FaultAbilities {
+        FaultAbilities::NONE.expire_now().prune()
+    }
+
+    async fn expire_now(&self, key: &LockKey) {
+        const EXPIRE: &str = "if redis.call('HEXISTS', KEYS[1], 'owner') == 1 then \
+                              redis.call('HSET', KEYS[1], 'deadline', '1') end";
+        self.eval(EXPIRE, &[b"distlock:lock:", key.as_bytes()].concat()).await;
+    }
+
+    async fn prune(&self) {
+        const PRUNE: &str =
+            "if redis.call('HEXISTS', KEYS[1], 'owner') == 0 then redis.call('DEL', KEYS[1]) end";
+        let mut raw = self.raw().await;
+        let keys: Vec<Vec<u8>> =
+            redis::cmd("KEYS").arg("distlock:lock:*").query_async(&mut raw).await.unwrap();
+        for key in keys {
+            self.eval(PRUNE, &key).await;
+        }
+    }
+}
+
+impl Redis {
+    /// A connection past the backend.
+    async fn raw(&self) -> redis::aio::MultiplexedConnection {
+        let client = redis::Client::open(self.url()).unwrap();
+        client.get_multiplexed_async_connection().await.unwrap()
+    }
+
+    async fn eval(&self, script: &str, key: &[u8]) {
+        let mut command = redis::cmd("EVAL");
+        command.arg(script).arg(1).arg(key);
+        command.exec_async(&mut self.raw().await).await.unwrap();
     }
 }
 

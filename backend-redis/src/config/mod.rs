@@ -39,8 +39,8 @@ pub struct RedisConfig {
     pub wait_replicas: u8,
     /// Whether to encrypt; needs the feature `tls`. Default: no.
     pub tls: bool,
-    /// A file with the certificate authority to trust, in PEM format. Default: those of the system
-    /// and of Mozilla's list.
+    /// A file with the certificate authority to trust, in PEM format, in place of Mozilla's list.
+    /// Default: none.
     pub ca: Option<PathBuf>,
     /// What all names in the store start with. All programs that share locks need the same; no
     /// prefix in use may be the beginning of another one. Up to 128 bytes; default `distlock:`.

@@ -1,6 +1,6 @@
 //! Who waits for which lock on this backend.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use distlock_core::{Claim, LockKey, OwnerId};
@@ -23,9 +23,10 @@ struct State {
     log: Log,
     by_key: HashMap<LockKey, Vec<Entry>>,
     last_id: u64,
-    /// Who waited and may try again, the oldest first.
-    waited: HashSet<OwnerId>,
-    waited_order: VecDeque<OwnerId>,
+    /// Who waited and may try again, and when that was noted.
+    waited: HashMap<OwnerId, u64>,
+    /// The notes, the oldest first; that of somebody who tried again is void.
+    notes: VecDeque<(u64, OwnerId)>,
     /// Whether somebody came since this was asked last.
     any_new: bool,
     is_closed: bool,
@@ -59,7 +60,7 @@ impl Hub {
     pub(super) fn position_of(&self, owner: OwnerId, queues: bool) -> Option<u64> {
         let mut state = self.state();
         // Asked in any case, since the claim is remembered for one attempt.
-        let waits = state.waited.remove(&owner) || queues;
+        let waits = state.waited.remove(&owner).is_some() || queues;
         (waits && *self.is_connected.borrow()).then(|| state.log.position())
     }
 
@@ -159,14 +160,15 @@ impl State {
     }
 
     fn remember(&mut self, owner: OwnerId) {
-        if self.waited.insert(owner) {
-            self.waited_order.push_back(owner);
-        }
-        // Each claim is in the line once at least; who tried again meanwhile is there in vain.
-        while self.waited_order.len() > WAITED
-            && let Some(oldest) = self.waited_order.pop_front()
+        self.last_id += 1;
+        let note = self.last_id;
+        self.waited.insert(owner, note);
+        self.notes.push_back((note, owner));
+        if self.notes.len() > WAITED
+            && let Some((note, owner)) = self.notes.pop_front()
+            && self.waited.get(&owner) == Some(&note)
         {
-            self.waited.remove(&oldest);
+            self.waited.remove(&owner);
         }
     }
 }
@@ -246,7 +248,19 @@ mod tests {
         for _ in 0..WAITED + 10 {
             drop(waits(&hub, &claim("a"), None));
         }
-        assert_eq!((hub.state().waited.len(), hub.state().waited_order.len()), (WAITED, WAITED));
+        let state = hub.state();
+        assert_eq!((state.waited.len(), state.notes.len()), (WAITED, WAITED));
+    }
+
+    #[test]
+    fn who_waits_over_and_over_stays_known() {
+        let hub = Hub::default();
+        hub.listens();
+        let a = claim("a");
+        for _ in 0..2 * WAITED {
+            drop(waits(&hub, &a, None));
+            assert!(hub.position_of(a.owner, false).is_some());
+        }
     }
 
     #[tokio::test]

@@ -68,13 +68,20 @@ impl Waiting {
             Joined::Waits(watcher) => watcher,
         };
         self.keep_listening();
-        if position.is_none() {
-            self.hub.connected().await;
-            if self.second_look(claim, busy.cursor).await? {
-                return Ok(());
+        let look = async {
+            if position.is_none() {
+                self.hub.connected().await;
+                if self.second_look(claim, busy.cursor).await? {
+                    return Ok(());
+                }
             }
+            std::future::pending().await
+        };
+        // Woken while it still prepares to wait, it must not wait for what does not come any more.
+        tokio::select! {
+            goes_on = watcher.woken() => goes_on.then_some(()).ok_or_else(closed),
+            looked = look => looked,
         }
-        watcher.woken().await.then_some(()).ok_or_else(closed)
     }
 
     /// Wakes everybody for good.
