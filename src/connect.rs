@@ -28,8 +28,7 @@ pub fn registry() -> Registry {
     #[cfg(feature = "redis")]
     let registry = registry.with(distlock_redis::driver());
     #[cfg(not(feature = "redis"))]
-    let registry =
-        registry.switched_off(REDIS, "redis", "");
+    let registry = registry.switched_off(REDIS, "redis", "");
     registry
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use distlock_core::{Effect, Error, ErrorKind, Lease, LockRequest, Mode, Result, TryLock};
 
-use crate::reply::{Granted, granted};
 use crate::replication;
+use crate::reply::{Granted, granted};
 use crate::script;
 use crate::store::Store;
 use crate::waiting::{Waiting, cursor};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use distlock_core::{
-    BackendInfo, Busy, Claim, Clock, Error, Exclusion, ExpiryClock, Fairness, FenceScope,
-    Guarantees, Health, Lease, LockBackend, LockKey, LockRequest, Operation, Release, Renewal, Result,
-    StoreUrl, Supports, TryLock,
+    BackendInfo, Busy, Claim, Clock, Error, Exclusion, ExpiryClock, Fairness, FenceScope, Guarantees, Health,
+    Lease, LockBackend, LockKey, LockRequest, Operation, Release, Renewal, Result, StoreUrl, Supports,
+    TryLock,
 };
 use redis::aio::ConnectionManager;
 

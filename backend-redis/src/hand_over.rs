@@ -5,8 +5,8 @@ use std::time::Duration;
 use distlock_core::{Effect, Error, ErrorKind, Lease, LockRequest, Result, TryLock};
 
 use crate::acquire::{micros, refuse_other_modes};
-use crate::reply::{Granted, granted};
 use crate::replication;
+use crate::reply::{Granted, granted};
 use crate::script;
 use crate::store::Store;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use distlock_core::{Effect, Error, ErrorKind, Lease, LostReason, Renewal, Result};
 use redis::{RedisError, Value};
-use tokio::time::timeout;
 
 use crate::acquire::micros;
+use crate::connection::within;
 use crate::error::{damaged, unreadable};
 use crate::reply::parts;
 use crate::script;
@@ -36,7 +36,8 @@ pub(crate) async fn renew_many(store: &Store, leases: &[Lease], ttl: Duration) -
             return renewed;
         }
         // The slot is on its way to another node, and some of the records are there already.
-        let single = batch.iter().map(|at| renew_batch(store, &records, leases, std::slice::from_ref(at), ttl));
+        let single =
+            batch.iter().map(|at| renew_batch(store, &records, leases, std::slice::from_ref(at), ttl));
         futures_util::future::join_all(single).await.concat()
     }));
     let mut results: Vec<_> = leases.iter().map(|_| unreadable()).collect();
@@ -65,11 +66,8 @@ async fn renew_batch(
     let arguments: Vec<_> = arguments.iter().map(Vec::as_slice).collect();
     // A node that is silent must not use up the time of the other nodes' leases.
     let limit = (ttl / 8).min(LIMIT);
-    let answer = match timeout(limit, store.run(&script::RENEW, &records, &arguments)).await {
-        Ok(answer) => answer,
-        Err(_) => Err(late(limit)),
-    };
-    match answer {
+    let answer = within(limit, store.run(&script::RENEW, &records, &arguments)).await;
+    match answer.unwrap_or_else(|| Err(late(limit))) {
         Ok(answer) => {
             let codes = parts(&answer.value).unwrap_or_default();
             let each = batch.iter().enumerate();

@@ -11,8 +11,16 @@ const SENTINEL_PORT: u16 = 26379;
 
 impl RedisConfig {
     /// The names of the URL options this backend takes.
-    pub const URL_OPTIONS: &'static [&'static str] =
-        &["prefix", "connect_timeout", "response_timeout", "ca", "db", "wait_replicas", "sentinel_user", "sentinel_password"];
+    pub const URL_OPTIONS: &'static [&'static str] = &[
+        "prefix",
+        "connect_timeout",
+        "response_timeout",
+        "ca",
+        "db",
+        "wait_replicas",
+        "sentinel_user",
+        "sentinel_password",
+    ];
 
     /// Reads a URL and takes this backend's options out of it:
     /// - `redis://[user[:password]@]host[:port][/database]`; encrypted with `rediss://`;
@@ -136,7 +144,9 @@ mod tests {
         assert_eq!(config.connect_timeout, Duration::from_secs(2));
         assert_eq!(config.response_timeout, Duration::from_millis(500));
         assert_eq!(config.ca.as_deref(), Some(std::path::Path::new("/ca.pem")));
-        let config = read("redis+sentinel://u:p@a,b:7/my/2?sentinel_user=s&sentinel_password=t&wait_replicas=1").unwrap();
+        let config =
+            read("redis+sentinel://u:p@a,b:7/my/2?sentinel_user=s&sentinel_password=t&wait_replicas=1")
+                .unwrap();
         assert_eq!(config.topology, Topology::Sentinel { master: "my".to_owned() });
         assert_eq!((config.servers, config.database), (vec!["a:26379".to_owned(), "b:7".to_owned()], 2));
         assert_eq!((config.user.as_deref(), config.sentinel_user.as_deref()), (Some("u"), Some("s")));

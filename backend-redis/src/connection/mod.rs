@@ -23,6 +23,7 @@ use crate::names::Names;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use open::Opener;
+pub(crate) use retry::within;
 pub(crate) use sentinel::Sentinel;
 pub(crate) use server::Server;
 pub(crate) use shared::Shared;
@@ -85,7 +86,10 @@ impl Failure {
     /// Another server took over while the command was under way; what the old one says does not count.
     pub(crate) fn taken_over() -> Self {
         let text = "another server took over while the command was under way";
-        Self { error: std::io::Error::new(std::io::ErrorKind::ConnectionAborted, text).into(), effect: Effect::Unknown }
+        Self {
+            error: std::io::Error::new(std::io::ErrorKind::ConnectionAborted, text).into(),
+            effect: Effect::Unknown,
+        }
     }
 }
 

@@ -42,7 +42,12 @@ impl Opener {
     }
 
     const fn of(config: &RedisConfig, client: Client) -> Self {
-        Self { client, connect_timeout: config.connect_timeout, response_timeout: config.response_timeout, wants_master: false }
+        Self {
+            client,
+            connect_timeout: config.connect_timeout,
+            response_timeout: config.response_timeout,
+            wants_master: false,
+        }
     }
 
     /// The same, but a server that is not a master now is refused.

@@ -38,6 +38,16 @@ impl Patience {
     }
 }
 
+/// Bounds what may be dropped at any point: questions, and calls whose caller says that they may have
+/// been carried out.
+pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = tokio::time::sleep(limit) => None,
+    }
+}
+
 /// Whether somebody has to change something before another try can work.
 pub(super) fn is_lasting(error: &RedisError) -> bool {
     match error.code() {

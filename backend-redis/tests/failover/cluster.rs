@@ -70,24 +70,29 @@ async fn a_node_that_comes_back_is_not_used(set: &ServiceSet) {
     old.pause().await;
     let under_way = request(&key, TTL);
     let error = backend.try_lock(&under_way).await.unwrap_err();
-    println!("a call to a silent node: {error}");
+    eprintln!("a call to a silent node: {error}");
     eventually("the replica takes over", async || is_master(&replica).await).await;
     let lease = lock(&backend, &request(&key, TTL)).await;
     backend.unlock(&lease.claim).await.unwrap();
     old.resume().await;
     for _ in 0..200 {
         let request = request(&key, TTL);
-        let TryLock::Acquired(lease) = backend.try_lock(&request).await.unwrap() else { panic!("it is free") };
+        let TryLock::Acquired(lease) = backend.try_lock(&request).await.unwrap() else {
+            panic!("it is free")
+        };
         let names: Vec<String> = ask(&replica, "KEYS *").await.unwrap();
         let name = names.into_iter().find(|name| name.ends_with(&format!("}}lock:{key}"))).unwrap();
         let mut raw = raw(&replica).await;
-        let owner: Option<String> = redis::cmd("HGET").arg(name).arg("owner").query_async(&mut raw).await.unwrap();
+        let owner: Option<String> =
+            redis::cmd("HGET").arg(name).arg("owner").query_async(&mut raw).await.unwrap();
         assert_eq!(owner, Some(lease.claim.owner.to_string()), "it stands at the new master");
         assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released);
     }
 }
 
-async fn after_an_unsynced_failover_there_are_two_holders_and_the_second_has_the_higher_token(set: &ServiceSet) {
+async fn after_an_unsynced_failover_there_are_two_holders_and_the_second_has_the_higher_token(
+    set: &ServiceSet,
+) {
     let [master, _, _, replica, ..] = nodes(set);
     let (first, second) = (connect(set.url("cluster")).await, connect(set.url("cluster")).await);
     let key = key_on(&first, set, &master, "key").await;
@@ -115,11 +120,12 @@ async fn a_silent_node_does_not_hold_up_renewals_at_the_others(set: &ServiceSet)
     let (on_silent, on_other) =
         (key_on(&backend, set, &silent, "a").await, key_on(&backend, set, &other, "b").await);
     let ttl = Duration::from_secs(6);
-    let leases = [lock(&backend, &request(&on_silent, ttl)).await, lock(&backend, &request(&on_other, ttl)).await];
+    let leases =
+        [lock(&backend, &request(&on_silent, ttl)).await, lock(&backend, &request(&on_other, ttl)).await];
     silent.pause().await;
     let started = Instant::now();
     let renewals = backend.renew_many(&leases, ttl).await;
-    println!("a batch with a silent node took {:?}", started.elapsed());
+    eprintln!("a batch with a silent node took {:?}", started.elapsed());
     assert!(matches!(renewals[1], Ok(Renewal::Renewed { .. })), "{renewals:?}");
     assert!(renewals[0].is_err(), "nothing is known of it: {renewals:?}");
     silent.resume().await;

@@ -64,10 +64,14 @@ impl Load {
         loop {
             let now: Vec<_> = self.turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect();
             if now.iter().zip(&before).all(|(now, before)| *now >= before + 2) {
-                println!("{when}: every client worked after {:?}; turns {now:?}", since.elapsed());
+                eprintln!("{when}: every client worked after {:?}; turns {now:?}", since.elapsed());
                 return;
             }
-            assert!(since.elapsed() < limit, "{when}: {:?} later, turns are {now:?} after {before:?}", since.elapsed());
+            assert!(
+                since.elapsed() < limit,
+                "{when}: {:?} later, turns are {now:?} after {before:?}",
+                since.elapsed()
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -84,8 +88,12 @@ impl Load {
         let promises = Promises::of(&RedisBackend::describe(&topology)).without_exclusion();
         let events = self.log.events();
         let violations = check(&events, promises);
-        assert!(violations.is_empty(), "{}", violations.iter().map(|one| format!("{one}\n")).collect::<String>());
-        println!("{} events without a violation, worst delay {:?}", events.len(), self.canary.worst());
+        assert!(
+            violations.is_empty(),
+            "{}",
+            violations.iter().map(|one| format!("{one}\n")).collect::<String>()
+        );
+        eprintln!("{} events without a violation, worst delay {:?}", events.len(), self.canary.worst());
     }
 }
 

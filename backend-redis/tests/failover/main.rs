@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::disallowed_methods,
+    clippy::print_stderr,
     reason = "tests stop at the first surprise, and wait with deadlines"
 )]
 
@@ -25,13 +26,8 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each test has six servers and more of its own.
     arguments.test_threads = Some(1);
-    let tests = [
-        sentinel::tests(),
-        cluster::tests(),
-        migration::tests(),
-        replicas::tests(),
-        waiting::tests(),
-    ];
+    let tests =
+        [sentinel::tests(), cluster::tests(), migration::tests(), replicas::tests(), waiting::tests()];
     let trials = tests.into_iter().flatten().map(trial).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -39,7 +35,8 @@ fn main() -> ExitCode {
 fn trial((name, group, run): Test) -> Trial {
     let name = name.split_once("::").map_or(name, |(_, name)| name);
     Trial::ignorable_test(name, move || {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let is_required = std::env::var("CONFORMANCE_REQUIRE").is_ok_and(|value| value == "1");
             match ServiceSet::available(&[group]).await {

@@ -127,7 +127,7 @@ async fn a_waiter_hears_of_a_release_after_its_slot_has_moved(set: &ServiceSet) 
         moving.end().await;
     };
     let ((), ()) = tokio::join!(heard, moved);
-    println!("the waiter was woken by the move");
+    eprintln!("the waiter was woken by the move");
     let heard = crate::waiting::hear(&other, &waiter);
     let released = async {
         crate::waiting::marked(set, &key).await;

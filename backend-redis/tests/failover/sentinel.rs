@@ -78,7 +78,7 @@ async fn a_master_that_comes_back_is_not_used(set: &ServiceSet) {
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
         sent.elapsed()
     };
-    println!("a call to a silent master ended after {:?}", call.await);
+    eprintln!("a call to a silent master ended after {:?}", call.await);
     let new = new_master(&[one, two]).await;
     lock(&backend, &request("seen", TTL)).await;
     assert!(owner_at(&new, "distlock:lock:seen").await.is_some());
@@ -88,16 +88,21 @@ async fn a_master_that_comes_back_is_not_used(set: &ServiceSet) {
         let name = format!("after {turn}");
         believes += u32::from(is_master(&old).await);
         let request = request(&name, TTL);
-        let TryLock::Acquired(lease) = backend.try_lock(&request).await.unwrap() else { panic!("it is free") };
+        let TryLock::Acquired(lease) = backend.try_lock(&request).await.unwrap() else {
+            panic!("it is free")
+        };
         let mut raw = raw(&new).await;
         let key = format!("distlock:lock:{name}");
-        let owner: Option<String> = redis::cmd("HGET").arg(key).arg("owner").query_async(&mut raw).await.unwrap();
+        let owner: Option<String> =
+            redis::cmd("HGET").arg(key).arg("owner").query_async(&mut raw).await.unwrap();
         assert_eq!(owner, Some(lease.claim.owner.to_string()), "it stands at the new master");
     }
-    println!("the old master believed in itself for {believes} of 200 grants");
+    eprintln!("the old master believed in itself for {believes} of 200 grants");
 }
 
-async fn after_an_unsynced_failover_there_are_two_holders_and_the_second_has_the_higher_token(set: &ServiceSet) {
+async fn after_an_unsynced_failover_there_are_two_holders_and_the_second_has_the_higher_token(
+    set: &ServiceSet,
+) {
     let [master, one, two] = servers(set);
     let (first, second) = (connect(set.url("sentinel")).await, connect(set.url("sentinel")).await);
     one.pause().await;

@@ -10,7 +10,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Value};
 
 /// Name, group of servers, what to do with them.
-pub(crate) type Test = (&'static str, &'static str, for<'a> fn(&'a ServiceSet) -> Pin<Box<dyn Future<Output = ()> + 'a>>);
+pub(crate) type Test =
+    (&'static str, &'static str, for<'a> fn(&'a ServiceSet) -> Pin<Box<dyn Future<Output = ()> + 'a>>);
 
 /// The tests of a module that run on a group of servers.
 macro_rules! tests {

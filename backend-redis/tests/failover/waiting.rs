@@ -53,10 +53,11 @@ async fn follow(
     // Until the new master serves, trying again fails; then the waiter waits again.
     let ready = Instant::now();
     eventually("the new master serves", async || {
-        matches!(other.try_lock(&waiter).await, Ok(TryLock::Busy(_))) && backend.try_lock(&request(key, TTL)).await.is_ok()
+        matches!(other.try_lock(&waiter).await, Ok(TryLock::Busy(_)))
+            && backend.try_lock(&request(key, TTL)).await.is_ok()
     })
     .await;
-    println!("the new master served after {:?}", ready.elapsed());
+    eprintln!("the new master served after {:?}", ready.elapsed());
     let released = async {
         let mut new = None;
         eventually("the waiter left its mark", async || {
@@ -86,7 +87,9 @@ pub(crate) async fn synced(master: &Server, replica: &Server) {
 
 async fn is_marked(server: &Server, key: &str) -> bool {
     let Ok(names) = ask::<Vec<String>>(server, "KEYS *").await else { return false };
-    let Some(name) = names.into_iter().find(|name| name.ends_with(&format!("lock:{key}"))) else { return false };
+    let Some(name) = names.into_iter().find(|name| name.ends_with(&format!("lock:{key}"))) else {
+        return false;
+    };
     ask::<Option<String>>(server, &format!("HGET {name} mark")).await.is_ok_and(|mark| mark.is_some())
 }
 

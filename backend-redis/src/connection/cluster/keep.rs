@@ -7,11 +7,10 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::{RedisResult, Value};
-use tokio::time::timeout;
 
 use super::State;
 use super::listing::Listing;
-use crate::connection::{Link, timed_out};
+use crate::connection::{Link, timed_out, within};
 
 /// How often the nodes are asked although no call found anything wrong.
 const WELL: Duration = Duration::from_secs(15);
@@ -56,7 +55,8 @@ async fn ask(state: &State, first: Vec<String>) -> RedisResult<Vec<Listing>> {
     let mut others: Vec<_> = known.iter().chain(&state.config.servers).collect();
     fastrand::shuffle(&mut others);
     let mut seen = HashSet::new();
-    let nodes: Vec<_> = first.iter().chain(others).filter(|address| seen.insert(*address)).take(ASKED).collect();
+    let nodes: Vec<_> =
+        first.iter().chain(others).filter(|address| seen.insert(*address)).take(ASKED).collect();
     let enough = ENOUGH.min(nodes.len());
     let mut asked: FuturesUnordered<_> = nodes.into_iter().map(|node| ask_node(state, node)).collect();
     let (mut listings, mut trouble) = (Vec::new(), None);
@@ -66,7 +66,9 @@ async fn ask(state: &State, first: Vec<String>) -> RedisResult<Vec<Listing>> {
         match answer {
             Ok(listing) => listings.push(listing),
             // What somebody has to change tells more than who is down.
-            Err(error) if trouble.as_ref().is_none_or(redis::RedisError::is_io_error) => trouble = Some(error),
+            Err(error) if trouble.as_ref().is_none_or(redis::RedisError::is_io_error) => {
+                trouble = Some(error)
+            }
             Err(_) => {}
         }
     }
@@ -77,8 +79,8 @@ async fn ask_node(state: &State, address: &str) -> RedisResult<Listing> {
     let server = state.server(address).map_err(|failure| failure.error)?;
     let mut command = redis::cmd("CLUSTER");
     command.arg("NODES");
-    let asking = timeout(state.config.connect_timeout, server.send(&command, None)).await;
-    let text = match asking.map_err(|_| timed_out())?.map_err(|failure| failure.error)? {
+    let asking = within(state.config.connect_timeout, server.send(&command, None)).await;
+    let text = match asking.ok_or_else(timed_out)?.map_err(|failure| failure.error)? {
         Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Value::VerbatimString { text, .. } => text,
         _ => String::new(),

@@ -27,7 +27,8 @@ impl Listing {
         let mut listing = Self::default();
         for line in text.lines() {
             let fields: Vec<_> = line.split_ascii_whitespace().collect();
-            let [_id, address, flags, _master, _ping, _pong, epoch, _state, slots @ ..] = fields.as_slice() else {
+            let [_id, address, flags, _master, _ping, _pong, epoch, _state, slots @ ..] = fields.as_slice()
+            else {
                 continue;
             };
             let has = |flag: &str| flags.split(',').any(|each| each == flag);

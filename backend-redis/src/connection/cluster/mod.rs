@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::call::{Call, answers};
 use super::keeper::{Doubt, Keeper, Kept};
 use super::retry::{Patience, is_lasting, shows_the_right_server};
-use super::{Failure, Link, Opener, Pushes, Server, Subscription, timed_out};
+use super::{Failure, Link, Opener, Pushes, Server, Subscription, timed_out, within};
 use crate::config::RedisConfig;
 use crate::hash_slot::slot_of;
 use crate::names::Names;
@@ -66,8 +66,8 @@ impl State {
         let known = views.wait_for(|view| {
             view.is_closed || view.owner(slot).is_some() || view.trouble.as_ref().is_some_and(is_lasting)
         });
-        let view = match tokio::time::timeout(self.config.connect_timeout, known).await {
-            Ok(Ok(view)) => view.clone(),
+        let view = match within(self.config.connect_timeout, known).await {
+            Some(Ok(view)) => view.clone(),
             _ => self.view.borrow().clone(),
         };
         match view.owner(slot) {

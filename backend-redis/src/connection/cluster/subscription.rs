@@ -30,7 +30,9 @@ pub(super) async fn open(
     }
     let opened = shares.into_values().map(|(server, channels)| listen(server, channels, Arc::clone(&pushes)));
     match futures_util::future::try_join_all(opened).await {
-        Ok(connections) => Ok(Box::new(Following { connections, plain: None, view, state: Arc::clone(state) })),
+        Ok(connections) => {
+            Ok(Box::new(Following { connections, plain: None, view, state: Arc::clone(state) }))
+        }
         Err(failure) if knows_no_shards(&failure) => {
             let plain = Some(Plain::open(first.server.opener(), names, pushes).await?);
             Ok(Box::new(Following { connections: Vec::new(), plain, view, state: Arc::clone(state) }))
@@ -57,7 +59,8 @@ async fn listen(
 }
 
 fn knows_no_shards(failure: &Failure) -> bool {
-    failure.error.code() == Some("ERR") && failure.error.detail().is_some_and(|text| text.contains("unknown command"))
+    failure.error.code() == Some("ERR")
+        && failure.error.detail().is_some_and(|text| text.contains("unknown command"))
 }
 
 /// Subscriptions on several nodes, for as long as all slots are where they were.

@@ -48,11 +48,13 @@ impl View {
     ) {
         let listed = |address: &str| listings.iter().any(|listing| listing.nodes.contains(address));
         for slot in slots {
-            let newest = listings.iter().filter_map(|listing| listing.owner(slot)).max_by_key(|share| share.epoch);
+            let newest =
+                listings.iter().filter_map(|listing| listing.owner(slot)).max_by_key(|share| share.epoch);
             let Some(newest) = newest else { continue };
             let is_better = self.owners.get(&slot).is_none_or(|known| {
                 let is_denied = denials.iter().any(|(denied, by)| *denied == slot && *by == known.address);
-                newest.epoch > known.epoch || (newest.address != known.address && (is_denied || !listed(&known.address)))
+                newest.epoch > known.epoch
+                    || (newest.address != known.address && (is_denied || !listed(&known.address)))
             });
             if is_better && let Some(server) = server(&newest.address) {
                 let owner = Owner { address: newest.address.clone(), epoch: newest.epoch, server };
@@ -104,8 +106,9 @@ mod tests {
     #[test]
     fn the_highest_epoch_counts_and_none_goes_back() {
         let mut view = View::default();
-        let (old, new) = (listing(&[(1, "a:1", 1), (2, "a:1", 1)], &["b:1"]), listing(&[(1, "b:1", 4)], &["a:1"]));
-        learn(&mut view, &[old.clone()], &[]);
+        let (old, new) =
+            (listing(&[(1, "a:1", 1), (2, "a:1", 1)], &["b:1"]), listing(&[(1, "b:1", 4)], &["a:1"]));
+        learn(&mut view, std::slice::from_ref(&old), &[]);
         assert_eq!(owner(&view, 1), "a:1");
         let before = view.clone();
         learn(&mut view, &[old.clone(), new], &[]);
@@ -120,7 +123,7 @@ mod tests {
         let mut view = View::default();
         learn(&mut view, &[listing(&[(1, "a:1", 9)], &[])], &[]);
         let other = listing(&[(1, "b:1", 2)], &["a:1"]);
-        learn(&mut view, &[other.clone()], &[(1, "c:1".to_owned()), (2, "a:1".to_owned())]);
+        learn(&mut view, std::slice::from_ref(&other), &[(1, "c:1".to_owned()), (2, "a:1".to_owned())]);
         assert_eq!(owner(&view, 1), "a:1", "only the owner's own denial of this slot counts");
         learn(&mut view, &[other], &[(1, "a:1".to_owned())]);
         assert_eq!(owner(&view, 1), "b:1");

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult};
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
 use super::panel::{News, Verdict};
 use super::{Master, State, View};
 use crate::connection::open::is_master;
-use crate::connection::{Failure, Opener, Server, timed_out};
+use crate::connection::{Failure, Opener, Server, timed_out, within};
 
 /// How often the Sentinels are asked although nothing is wrong and nothing was announced.
 const WELL: Duration = Duration::from_secs(5);
@@ -20,11 +19,11 @@ const UNWELL: Duration = Duration::from_millis(100);
 /// Keeps the view true until the link is closed.
 pub(super) async fn keep(state: &Arc<State>) {
     let news = News { bell: state.keeper.bell(), told: Arc::new(Notify::new()) };
-    let mut last = None::<Master>;
+    let mut last = None::<Arc<Master>>;
     while !matches!(*state.view.borrow(), View::Closed) {
         let (view, rest) = match look(state, last.as_ref(), &news).await {
             Ok(master) => {
-                last = Some(master.clone());
+                last = Some(Arc::clone(&master));
                 (View::Master(master), WELL)
             }
             Err(error) => (View::Seeking(Some(error)), UNWELL),
@@ -42,20 +41,20 @@ pub(super) async fn keep(state: &Arc<State>) {
 }
 
 /// Asks the Sentinels, and then the master itself.
-async fn look(state: &State, last: Option<&Master>, news: &News) -> RedisResult<Master> {
+async fn look(state: &State, last: Option<&Arc<Master>>, news: &News) -> RedisResult<Arc<Master>> {
     let verdict = state.panel.lock().await.ask(news).await;
     let master = match (verdict, last) {
         (Ok(verdict), Some(last)) if last.address == verdict.address && last.epoch == verdict.epoch => {
-            last.clone()
+            Arc::clone(last)
         }
-        (Ok(verdict), _) => named(state, verdict)?,
+        (Ok(verdict), _) => Arc::new(named(state, verdict)?),
         // Locks go on without the Sentinels, as long as the master does.
-        (Err(_), Some(last)) => last.clone(),
+        (Err(_), Some(last)) => Arc::clone(last),
         (Err(error), None) => return Err(error),
     };
     tokio::select! {
-        checked = timeout(state.config.connect_timeout, check(&master)) => {
-            checked.unwrap_or_else(|_| Err(timed_out()))?;
+        checked = within(state.config.connect_timeout, check(&master)) => {
+            checked.unwrap_or_else(|| Err(timed_out()))?;
         }
         // A master that is silent must not delay the news of the next one.
         () = news.told.notified() => return Err(Failure::taken_over().error),
@@ -64,8 +63,9 @@ async fn look(state: &State, last: Option<&Master>, news: &News) -> RedisResult<
 }
 
 fn named(state: &State, verdict: Verdict) -> RedisResult<Master> {
-    let opener = Opener::new(&state.config, &verdict.address)
-        .map_err(|_| RedisError::from(std::io::Error::other("the Sentinels name an address that can't be read")))?;
+    let opener = Opener::new(&state.config, &verdict.address).map_err(|_| {
+        RedisError::from(std::io::Error::other("the Sentinels name an address that can't be read"))
+    })?;
     let server = Server::new(opener.of_a_master());
     Ok(Master { address: verdict.address, epoch: verdict.epoch, server })
 }

@@ -14,7 +14,7 @@ use super::call::{Call, answers};
 use super::keeper::{Doubt, Keeper, Kept};
 use super::retry::{Patience, is_lasting, shows_the_right_server};
 use super::subscription::{Plain, Subscription};
-use super::{Failure, Link, Pushes, Server, timed_out};
+use super::{Failure, Link, Pushes, Server, timed_out, within};
 use crate::config::RedisConfig;
 use crate::names::Names;
 use panel::Panel;
@@ -39,12 +39,12 @@ struct State {
 enum View {
     /// Nobody is known; why, if that is known.
     Seeking(Option<RedisError>),
-    Master(Master),
+    Master(Arc<Master>),
     Closed,
 }
 
 /// A master, for as long as it is one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Master {
     address: String,
     /// Of the Sentinels' configuration: it rises with every failover.
@@ -65,16 +65,15 @@ impl Sentinel {
 
 impl State {
     /// The master, as soon as one is known.
-    async fn master(self: &Arc<Self>) -> Result<Master, Failure> {
+    async fn master(self: &Arc<Self>) -> Result<Arc<Master>, Failure> {
         Keeper::start(self);
         let mut views = self.view.subscribe();
-        let limit = self.config.connect_timeout;
         let known = views.wait_for(|view| match view {
             View::Seeking(trouble) => trouble.as_ref().is_some_and(is_lasting),
             View::Master(_) | View::Closed => true,
         });
-        let view = match tokio::time::timeout(limit, known).await {
-            Ok(Ok(view)) => view.clone(),
+        let view = match within(self.config.connect_timeout, known).await {
+            Some(Ok(view)) => view.clone(),
             _ => self.view.borrow().clone(),
         };
         match view {
@@ -182,7 +181,7 @@ impl Drop for Sentinel {
 #[derive(Debug)]
 struct Following {
     plain: Plain,
-    master: Master,
+    master: Arc<Master>,
     state: Arc<State>,
 }
 

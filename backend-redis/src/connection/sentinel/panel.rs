@@ -85,7 +85,10 @@ impl Panel {
                 self.epoch = verdict.epoch;
                 Ok(verdict)
             }
-            Some(_) => Err(std::io::Error::other("the Sentinels that answer have not heard of the last failover").into()),
+            Some(_) => {
+                Err(std::io::Error::other("the Sentinels that answer have not heard of the last failover")
+                    .into())
+            }
             None => Err(trouble.unwrap_or_else(timed_out)),
         }
     }
