@@ -129,6 +129,10 @@ fn of_connection(error: &RedisError, effect: Effect) -> (ErrorKind, &'static str
             ErrorKind::PermissionDenied,
             "the server refused user and password; percent-encode special characters of a password in a URL",
         ),
+        RedisKind::MasterNameNotFoundBySentinel => (
+            ErrorKind::Misconfigured,
+            "the Sentinels know no master of that name; see `sentinel monitor` in their configuration",
+        ),
         RedisKind::RESP3NotSupported => (
             ErrorKind::Misconfigured,
             "the server does not know the protocol RESP3; it takes Redis 6 or later, or Valkey",

@@ -8,10 +8,12 @@ mod connection;
 mod error;
 mod fence_gate;
 mod hand_over;
+mod hash_slot;
 mod names;
 mod probe;
 mod release;
 mod renew;
+mod replication;
 mod reply;
 mod script;
 mod store;
@@ -27,7 +29,17 @@ pub use config::{Credentials, CredentialsProvider, RedisConfig, Topology};
 pub use fence_gate::{FencedScript, RedisFenceGate};
 
 /// The URL schemes of this backend.
-pub const SCHEMES: &[&str] = &["redis", "rediss", "valkey", "valkeys", "redis+unix"];
+pub const SCHEMES: &[&str] = &[
+    "redis",
+    "rediss",
+    "valkey",
+    "valkeys",
+    "redis+unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+];
 
 /// This kind of store, for a [`Registry`](distlock_core::Registry).
 #[must_use]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use distlock_core::{Clock, Instant, Result};
-use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, Pipeline, ServerErrorKind, Value};
 
 use crate::connection::{Failure, Link, Node};
 use crate::error::classify;
@@ -18,6 +18,8 @@ pub(crate) struct Store {
     pub(crate) link: Arc<dyn Link>,
     pub(crate) names: Names,
     pub(crate) clock: Clock,
+    /// On how many replicas a grant must arrive.
+    pub(crate) wait_replicas: u8,
     sent: AtomicU64,
 }
 
@@ -30,8 +32,8 @@ pub(crate) struct Answer {
 }
 
 impl Store {
-    pub(crate) fn new(link: Arc<dyn Link>, names: Names) -> Arc<Self> {
-        Arc::new(Self { link, names, clock: Clock::system(), sent: AtomicU64::new(0) })
+    pub(crate) fn new(link: Arc<dyn Link>, names: Names, wait_replicas: u8) -> Arc<Self> {
+        Arc::new(Self { link, names, clock: Clock::system(), wait_replicas, sent: AtomicU64::new(0) })
     }
 
     /// Runs a script on records of one slot: one round trip where the server knows it.
@@ -67,6 +69,13 @@ impl Store {
     /// A server's clock, in microseconds since 1970.
     pub(crate) async fn server_time(&self, node: &Node) -> Result<u64> {
         time_of(&self.command_to(node, &redis::cmd("TIME")).await?)
+    }
+
+    /// Sends commands in a row to the server that has `key`, beside everything else; errors of single
+    /// commands are values.
+    pub(crate) async fn aside(&self, commands: &Pipeline, key: &[u8]) -> Result<Vec<Value>> {
+        self.sent.fetch_add(u64::try_from(commands.len()).unwrap_or(0), Ordering::Relaxed);
+        self.link.send_aside(commands, key).await.map_err(classify)
     }
 
     /// How many commands were sent so far.

@@ -11,6 +11,7 @@ use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind as RedisKind,
     IntoConnectionInfo, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, RedisResult,
+    ServerErrorKind, Value,
 };
 
 use super::{Pushes, tls};
@@ -28,6 +29,7 @@ pub(crate) struct Opener {
     credentials: Option<Arc<dyn CredentialsProvider>>,
     connect_timeout: Duration,
     response_timeout: Duration,
+    wants_master: bool,
 }
 
 impl Opener {
@@ -52,7 +54,13 @@ impl Opener {
             credentials: config.credentials.clone(),
             connect_timeout: config.connect_timeout,
             response_timeout: config.response_timeout,
+            wants_master: false,
         }
+    }
+
+    /// The same, but a server that is not a master now is refused.
+    pub(super) fn of_a_master(self) -> Self {
+        Self { wants_master: true, ..self }
     }
 
     /// Longest time that a command may take.
@@ -85,7 +93,12 @@ impl Opener {
                 pushes(push);
                 Ok(())
             });
-        self.authorised_client().await?.get_multiplexed_async_connection_with_config(&config).await
+        let mut connection =
+            self.authorised_client().await?.get_multiplexed_async_connection_with_config(&config).await?;
+        if self.wants_master {
+            is_master(&redis::cmd("ROLE").query_async(&mut connection).await?)?;
+        }
+        Ok(connection)
     }
 
     /// Whether somebody else knows the credentials, and may know better ones.
@@ -133,6 +146,19 @@ impl fmt::Debug for Opener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opener").field("client", &self.client).finish_non_exhaustive()
     }
+}
+
+/// Checks an answer to `ROLE`. A server that was demoted, or that started as a replica, answers reads
+/// from data that may be old.
+pub(super) fn is_master(role: &Value) -> RedisResult<()> {
+    let is_master = match role {
+        Value::Array(parts) => parts.first() == Some(&Value::BulkString(b"master".to_vec())),
+        _ => false,
+    };
+    if is_master {
+        return Ok(());
+    }
+    Err((RedisKind::Server(ServerErrorKind::ReadOnly), "the server is not the master now").into())
 }
 
 fn connection_info(config: &RedisConfig, address: &str) -> Result<ConnectionInfo> {

@@ -111,7 +111,7 @@ impl Findings {
         if report.field("connected_slaves").is_some_and(|replicas| replicas != "0") {
             self.add(
                 "replicas follow this server: one that takes over may not have heard of the latest locks",
-                "let the resource check tokens, or use a store that agrees before it grants",
+                "let the resource check tokens; wait_replicas makes such a failover rarer, and a store that agrees before it grants rules it out",
             );
             if settings.get("min-replicas-to-write").map(String::as_str) == Some("0") {
                 self.add(

@@ -1,4 +1,4 @@
--- KEYS: record. ARGV: channel, what to publish there.
+-- KEYS: record. ARGV: channel, what to publish there, channel of the Cluster's node or ''.
 -- {0} nobody held it; {1, token, owner, left, metadata} taken from him; {2} taken from others; {-1} replaced.
 local key, now = KEYS[1], server_time()
 local record = read(key, now)
@@ -23,5 +23,5 @@ if record.token > 0 then
   redis.call('HDEL', key, 'owner', 'deadline', 'ttl', 'metadata', 'mark', 'shared')
   keep(key, now, record.token, 0)
 end
-redis.pcall('PUBLISH', ARGV[1], ARGV[2])
+announce(ARGV[1], ARGV[3], ARGV[2])
 return answer
