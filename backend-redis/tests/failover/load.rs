@@ -64,7 +64,10 @@ impl Load {
         loop {
             let now: Vec<_> = self.turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect();
             if now.iter().zip(&before).all(|(now, before)| *now >= before + 2) {
-                eprintln!("{when}: every client worked with every key after {:?}; turns {now:?}", since.elapsed());
+                eprintln!(
+                    "{when}: every client worked with every key after {:?}; turns {now:?}",
+                    since.elapsed()
+                );
                 return;
             }
             assert!(

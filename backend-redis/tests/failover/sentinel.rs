@@ -6,7 +6,9 @@ use distlock_core::{Effect, ErrorKind, LockBackend, TryLock};
 use distlock_testbed::{Server, ServiceSet};
 
 use crate::load::{AGAIN, Load};
-use crate::servers::{ask, connect, eventually, is_master, is_replica, lock, new_master, owner_at, raw, request, tests};
+use crate::servers::{
+    ask, connect, eventually, is_master, is_replica, lock, new_master, owner_at, raw, request, tests,
+};
 
 tests! {
     "sentinel":
