@@ -138,6 +138,11 @@ fn of_connection(error: &RedisError, effect: Effect) -> (ErrorKind, &'static str
             ErrorKind::Unavailable,
             "nobody listens at the server's address; see that it runs and that host and port are right",
         ),
+        // The client crate passes on what TLS says as text.
+        _ if effect == Effect::None && error.to_string().contains("certificate") => (
+            ErrorKind::Misconfigured,
+            "the server's certificate is not accepted; name its authority with the option `ca`, and the host as the certificate does",
+        ),
         _ if effect == Effect::None => (
             ErrorKind::Unavailable,
             "the server can't be reached; see that it runs and that the network lets through",
