@@ -111,7 +111,7 @@ async fn a_node_s_grant_that_does_not_arrive_is_given_back(set: &ServiceSet) {
     let (master, replica) = (set.server("cl0"), set.server("cl3"));
     let strict = connect_waiting(set, "cluster", 1).await;
     let key = key_on(&strict, set, &master, "key").await;
-    cut_off(&master, &[replica.clone()]).await;
+    cut_off(&master, std::slice::from_ref(&replica)).await;
     let error = strict.try_lock(&request(&key, TTL)).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::NotReplicated, Effect::None), "{error}");
     replica.resume().await;
