@@ -20,7 +20,7 @@ const KEYS: usize = 3;
 pub(crate) struct Load {
     log: Arc<Recorder>,
     canary: Canary,
-    /// How many turns each client had.
+    /// How many turns each client had with each key.
     turns: Vec<Arc<AtomicU64>>,
     stop: Arc<AtomicBool>,
     clients: JoinSet<()>,
@@ -36,8 +36,8 @@ impl Load {
         for number in 0..CLIENTS {
             let backend: Arc<dyn LockBackend> = Arc::new(connect(url).await);
             let client = LockClient::new(Arc::new(Recorded::new(backend, Arc::clone(&log))));
-            let turn = Arc::new(AtomicU64::new(0));
-            turns.push(Arc::clone(&turn));
+            let own: Vec<_> = (0..KEYS).map(|_| Arc::new(AtomicU64::new(0))).collect();
+            turns.extend(own.iter().cloned());
             let (log, stop, folder) = (Arc::clone(&log), Arc::clone(&stop), folder.path().to_owned());
             clients.spawn(async move {
                 let mut at = number;
@@ -47,7 +47,7 @@ impl Load {
                     std::fs::create_dir_all(&place).unwrap();
                     let register = Register::fenced(&place, Arc::clone(&log));
                     if work(&client, &format!("load-{at}"), &register, &log).await {
-                        turn.fetch_add(1, Ordering::Relaxed);
+                        own[at].fetch_add(1, Ordering::Relaxed);
                     }
                 }
             });
@@ -57,14 +57,17 @@ impl Load {
         load
     }
 
-    /// Fails unless every client has a turn that began after now before the limit from `since` is over.
+    /// Fails unless every client has a turn with every key that began after now before the limit from `since` is over.
     pub(crate) async fn all_work_within(&self, when: &str, since: Instant, limit: Duration) {
         // The turn that is under way may have begun before, so two.
         let before: Vec<_> = self.turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect();
         loop {
             let now: Vec<_> = self.turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect();
             if now.iter().zip(&before).all(|(now, before)| *now >= before + 2) {
-                eprintln!("{when}: every client worked after {:?}; turns {now:?}", since.elapsed());
+                eprintln!(
+                    "{when}: every client worked with every key after {:?}; turns {now:?}",
+                    since.elapsed()
+                );
                 return;
             }
             assert!(

@@ -94,10 +94,9 @@ async fn b036_a_grant_that_does_not_arrive_is_given_back(set: &ServiceSet) {
 }
 
 async fn a_replicated_grant_outlives_its_master(set: &ServiceSet) {
-    let strict = connect_waiting(set, "sentinel", 2).await;
+    let (strict, other) = (connect_waiting(set, "sentinel", 2).await, connect(set.url("sentinel")).await);
     let lease = lock(&strict, &request("k", Duration::from_secs(60))).await;
     set.server("ms0").kill9().await;
-    let other = connect(set.url("sentinel")).await;
     let mut answer = None;
     eventually("the new master answers", async || {
         answer = other.try_lock(&request("k", TTL)).await.ok();
@@ -112,7 +111,7 @@ async fn a_node_s_grant_that_does_not_arrive_is_given_back(set: &ServiceSet) {
     let (master, replica) = (set.server("cl0"), set.server("cl3"));
     let strict = connect_waiting(set, "cluster", 1).await;
     let key = key_on(&strict, set, &master, "key").await;
-    cut_off(&master, &[replica.clone()]).await;
+    cut_off(&master, std::slice::from_ref(&replica)).await;
     let error = strict.try_lock(&request(&key, TTL)).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::NotReplicated, Effect::None), "{error}");
     replica.resume().await;

@@ -33,8 +33,12 @@ pub(crate) fn request(key: &str, ttl: Duration) -> LockRequest {
 
 /// A connection to one server.
 pub(crate) async fn raw(server: &Server) -> MultiplexedConnection {
+    open(server).await.unwrap()
+}
+
+async fn open(server: &Server) -> redis::RedisResult<MultiplexedConnection> {
     let url = format!("redis://{}?protocol=resp3", server.address());
-    redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap()
+    redis::Client::open(url)?.get_multiplexed_async_connection().await
 }
 
 /// Sends words to a server.
@@ -44,12 +48,21 @@ pub(crate) async fn ask<T: FromRedisValue>(server: &Server, words: &str) -> redi
     for word in words {
         command.arg(word);
     }
-    command.query_async(&mut raw(server).await).await
+    command.query_async(&mut open(server).await?).await
 }
 
 pub(crate) async fn is_master(server: &Server) -> bool {
-    let role: Vec<Value> = ask(server, "ROLE").await.unwrap();
-    role[0] == Value::BulkString(b"master".to_vec())
+    has_role(server, b"master").await
+}
+
+pub(crate) async fn is_replica(server: &Server) -> bool {
+    has_role(server, b"slave").await
+}
+
+/// Whether it says so now; a demotion breaks connections.
+async fn has_role(server: &Server, wanted: &[u8]) -> bool {
+    let role = ask::<Vec<Value>>(server, "ROLE").await;
+    role.is_ok_and(|role| role[0] == Value::BulkString(wanted.to_vec()))
 }
 
 /// Waits until one of the servers is a master, and says which.
