@@ -10,6 +10,7 @@
 mod cluster;
 mod load;
 mod migration;
+mod operating;
 mod replicas;
 mod sentinel;
 mod servers;
@@ -26,8 +27,14 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each test has six servers and more of its own.
     arguments.test_threads = Some(1);
-    let tests =
-        [sentinel::tests(), cluster::tests(), migration::tests(), replicas::tests(), waiting::tests()];
+    let tests = [
+        sentinel::tests(),
+        cluster::tests(),
+        migration::tests(),
+        operating::tests(),
+        replicas::tests(),
+        waiting::tests(),
+    ];
     let trials = tests.into_iter().flatten().map(trial).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -33,6 +33,8 @@ pub(super) async fn keep(state: &Arc<State>) {
                 let denials: Vec<_> = moved.into_iter().map(|(slot, by, _)| (slot, by)).collect();
                 let slots = state.slots.iter().copied();
                 view.learn(slots, &listings, &denials, |address| state.server(address).ok());
+                let others = state.others().clone().into_iter();
+                view.learn_others(others, &listings, &denials, |address| state.server(address).ok());
                 forget(state, &view.nodes);
             }
             Err(error) => view.trouble = Some(error),

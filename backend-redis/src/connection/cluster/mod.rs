@@ -34,6 +34,8 @@ pub(crate) struct Cluster(Arc<State>);
 struct State {
     config: RedisConfig,
     slots: Vec<u16>,
+    /// Slots of something else than locks that calls were for.
+    others: Mutex<BTreeSet<u16>>,
     keeper: Keeper,
     view: watch::Sender<View>,
     servers: Mutex<HashMap<String, Server>>,
@@ -50,6 +52,7 @@ impl Cluster {
         Ok(Self(Arc::new(State {
             config: config.clone(),
             slots: names.slots().collect(),
+            others: Mutex::default(),
             keeper: Keeper::default(),
             view: watch::Sender::default(),
             servers: Mutex::new(servers),
@@ -62,6 +65,13 @@ impl State {
     /// The node that has the slot, as soon as that is known.
     async fn owner(self: &Arc<Self>, slot: Option<u16>) -> Result<Owner, Failure> {
         Keeper::start(self);
+        if let Some(slot) = slot
+            && self.view.borrow().owner(Some(slot)).is_none()
+            && !self.slots.contains(&slot)
+            && self.others().insert(slot)
+        {
+            self.keeper.ring();
+        }
         let mut views = self.view.subscribe();
         let known = views.wait_for(|view| {
             view.is_closed || view.owner(slot).is_some() || view.trouble.as_ref().is_some_and(is_lasting)
@@ -139,6 +149,10 @@ impl State {
         let server = Server::new(opener);
         servers.insert(address.to_owned(), server.clone());
         Ok(server)
+    }
+
+    fn others(&self) -> std::sync::MutexGuard<'_, BTreeSet<u16>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn moved(&self) -> std::sync::MutexGuard<'_, Vec<(u16, String, String)>> {

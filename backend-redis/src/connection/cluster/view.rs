@@ -11,6 +11,8 @@ use crate::connection::Server;
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     pub(super) owners: BTreeMap<u16, Owner>,
+    /// The same of slots that hold something else, which somebody asked for.
+    pub(super) others: BTreeMap<u16, Owner>,
     /// All nodes, to ask them.
     pub(super) nodes: HashSet<String>,
     /// Why nothing is known.
@@ -31,7 +33,7 @@ impl View {
     /// The node that has the slot, or any where none is asked for.
     pub(super) fn owner(&self, slot: Option<u16>) -> Option<&Owner> {
         match slot {
-            Some(slot) => self.owners.get(&slot),
+            Some(slot) => self.owners.get(&slot).or_else(|| self.others.get(&slot)),
             None => self.owners.values().next(),
         }
     }
@@ -44,25 +46,22 @@ impl View {
         slots: impl Iterator<Item = u16>,
         listings: &[Listing],
         denials: &[(u16, String)],
-        mut server: impl FnMut(&str) -> Option<Server>,
+        server: impl FnMut(&str) -> Option<Server>,
     ) {
-        let listed = |address: &str| listings.iter().any(|listing| listing.nodes.contains(address));
-        for slot in slots {
-            let newest =
-                listings.iter().filter_map(|listing| listing.owner(slot)).max_by_key(|share| share.epoch);
-            let Some(newest) = newest else { continue };
-            let is_better = self.owners.get(&slot).is_none_or(|known| {
-                let is_denied = denials.iter().any(|(denied, by)| *denied == slot && *by == known.address);
-                newest.epoch > known.epoch
-                    || (newest.address != known.address && (is_denied || !listed(&known.address)))
-            });
-            if is_better && let Some(server) = server(&newest.address) {
-                let owner = Owner { address: newest.address.clone(), epoch: newest.epoch, server };
-                self.owners.insert(slot, owner);
-            }
-        }
+        settle(&mut self.owners, slots, listings, denials, server);
         self.nodes = listings.iter().flat_map(|listing| &listing.nodes).cloned().collect();
         self.trouble = None;
+    }
+
+    /// The same for slots that hold something else than locks.
+    pub(super) fn learn_others(
+        &mut self,
+        slots: impl Iterator<Item = u16>,
+        listings: &[Listing],
+        denials: &[(u16, String)],
+        server: impl FnMut(&str) -> Option<Server>,
+    ) {
+        settle(&mut self.others, slots, listings, denials, server);
     }
 
     /// Whether each slot has the same owner in both.
@@ -71,6 +70,30 @@ impl View {
             view.owners.iter().map(|(slot, owner)| (*slot, owner.address.clone())).collect()
         };
         addresses(self) == addresses(other)
+    }
+}
+
+fn settle(
+    owners: &mut BTreeMap<u16, Owner>,
+    slots: impl Iterator<Item = u16>,
+    listings: &[Listing],
+    denials: &[(u16, String)],
+    mut server: impl FnMut(&str) -> Option<Server>,
+) {
+    let listed = |address: &str| listings.iter().any(|listing| listing.nodes.contains(address));
+    for slot in slots {
+        let newest =
+            listings.iter().filter_map(|listing| listing.owner(slot)).max_by_key(|share| share.epoch);
+        let Some(newest) = newest else { continue };
+        let is_better = owners.get(&slot).is_none_or(|known| {
+            let is_denied = denials.iter().any(|(denied, by)| *denied == slot && *by == known.address);
+            newest.epoch > known.epoch
+                || (newest.address != known.address && (is_denied || !listed(&known.address)))
+        });
+        if is_better && let Some(server) = server(&newest.address) {
+            let owner = Owner { address: newest.address.clone(), epoch: newest.epoch, server };
+            owners.insert(slot, owner);
+        }
     }
 }
 
