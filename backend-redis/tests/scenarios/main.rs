@@ -18,6 +18,8 @@
 //! | B023 | a release given up midway can't be repeated | `cancellation::a_release_dropped_at_any_point_still_happens` |
 //! | B024 | a cancelled request keeps its lock until the ttl ends | `guard::a_guard_in_an_aborted_task_releases` |
 //! | B029 | a record does not tell whose it is | `records::b029` |
+//! | B035 | after a failover a lock is held by nobody for ever | `failover`: `sentinel::every_client_works_again_after_the_master_was_killed` |
+//! | B036 | "replicated" although no replica has it | `failover`: `replicas::b036` |
 //! | B044 | giving up looks like a fault of the network | `timeouts::giving_up_says_who_holds_the_lock` |
 //! | B045 | ttl and patience are one number | `timeouts::ttl_and_patience_are_two_things` |
 //! | B046 | a waiter that loses one race gives up early | `waiting::losing_a_race_is_not_giving_up` |
@@ -27,6 +29,8 @@
 //! | B055 | subscriptions are never given back | `waiting::b055` |
 //! | B060 | left-over wake-ups let waiters spin, or pile up | `waiting::b060` |
 //! | B079 | a record without an expiry | `records::b029` |
+//! | B113 | braces in a key send a script's keys to several nodes | `failover`: `cluster::b113` |
+//! | B114 | commands go to a replica after a switch | `failover`: `sentinel::b114` |
 //! | B115 | a counter for each key stays for ever | `records::b115`, `fencing::tokens_rise_after_idle_keys_are_pruned` |
 //! | B116 | the store evicts locks | `operations`: `probing::b116` |
 //! | B118 | a record without an expiry blocks its key for ever | `records::b118` |
