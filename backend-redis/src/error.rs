@@ -100,7 +100,7 @@ fn of_code(code: &str, detail: &str) -> (ErrorKind, &'static str) {
         ),
         "NOPERM" => (
             ErrorKind::PermissionDenied,
-            "the user may not do that; grant it ~PREFIX* &PREFIX* +@hash +@scripting +@pubsub +time +exists +pexpireat +ping +info +hello, with the prefix of the locks",
+            "the user may not do that; grant it ~PREFIX* &PREFIX* +@hash +@scripting +@pubsub +time +exists +pexpireat +ping +info +hello, with the prefix of the locks, and with Sentinel +role, in a Cluster +cluster|nodes +asking, for wait_replicas +wait",
         ),
         "CROSSSLOT" => {
             (ErrorKind::Misconfigured, "the server is part of a Cluster; connect with redis+cluster://")

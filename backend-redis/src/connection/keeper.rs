@@ -27,7 +27,8 @@ pub(super) trait Kept: Send + Sync + 'static {
 impl Keeper {
     /// Starts the task unless it runs: it ends with its runtime, and a client may outlive that.
     pub(super) fn start<K: Kept>(kept: &Arc<K>) {
-        if kept.keeper().is_busy.swap(true, Ordering::AcqRel) {
+        let is_busy = &kept.keeper().is_busy;
+        if is_busy.load(Ordering::Relaxed) || is_busy.swap(true, Ordering::AcqRel) {
             return;
         }
         let post = Post(Arc::clone(kept));

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use distlock_core::{LockBackend, LockKey, Release, Renewal, TryLock};
+use distlock_core::{LockBackend, Release, Renewal, TryLock};
 use distlock_redis::RedisBackend;
 use distlock_testbed::{Server, ServiceSet};
 
 use crate::load::{AGAIN, Load};
-use crate::servers::{ask, connect, eventually, is_master, lock, raw, request, tests};
+use crate::servers::{allow, ask, connect, eventually, is_master, lock, raw, request, tests};
 
 tests! {
     "cluster":
@@ -15,7 +15,8 @@ tests! {
         a_node_that_comes_back_is_not_used,
         after_an_unsynced_failover_there_are_two_holders_and_the_second_has_the_higher_token,
         a_silent_node_does_not_hold_up_renewals_at_the_others,
-        b113_braces_in_a_key_decide_nothing;
+        b113_braces_in_a_key_decide_nothing,
+        the_rights_in_the_documentation_are_enough;
 }
 
 const TTL: Duration = Duration::from_secs(30);
@@ -145,6 +146,22 @@ async fn b113_braces_in_a_key_decide_nothing(set: &ServiceSet) {
     let renewals = backend.renew_many(&leases, TTL).await;
     assert!(renewals.iter().all(|renewal| matches!(renewal, Ok(Renewal::Renewed { .. }))), "{renewals:?}");
     for lease in leases {
-        assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released, "{:?}", LockKey::new("x"));
+        assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released,);
     }
+}
+
+async fn the_rights_in_the_documentation_are_enough(set: &ServiceSet) {
+    for node in nodes(set) {
+        allow(&node, "+cluster|nodes +asking +wait").await;
+    }
+    let url = set.url("cluster").replace("://", "://locks:secret@");
+    let backend = connect(&format!("{url}?wait_replicas=1")).await;
+    let lease = lock(&backend, &request("k", TTL)).await;
+    let other = connect(&url).await;
+    let waiter = request("k", TTL);
+    let released = async {
+        crate::waiting::marked(set, "k").await;
+        backend.unlock(&lease.claim).await.unwrap();
+    };
+    tokio::join!(crate::waiting::hear(&other, &waiter), released);
 }

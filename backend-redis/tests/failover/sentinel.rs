@@ -7,7 +7,7 @@ use distlock_testbed::{Server, ServiceSet};
 
 use crate::load::{AGAIN, Load};
 use crate::servers::{
-    ask, connect, eventually, is_master, is_replica, lock, new_master, owner_at, raw, request, tests,
+    allow, ask, connect, eventually, is_master, is_replica, lock, new_master, owner_at, raw, request, tests,
 };
 
 tests! {
@@ -16,7 +16,8 @@ tests! {
         b114_a_switch_by_hand_shows_as_unavailable_at_most,
         a_master_that_comes_back_is_not_used,
         after_an_unsynced_failover_there_are_two_holders_and_the_second_has_the_higher_token,
-        locks_go_on_without_sentinels;
+        locks_go_on_without_sentinels,
+        the_rights_in_the_documentation_are_enough;
 }
 
 const TTL: Duration = Duration::from_secs(30);
@@ -136,4 +137,36 @@ async fn locks_go_on_without_sentinels(set: &ServiceSet) {
     let [master, ..] = servers(set);
     ask::<i64>(&master, "CLIENT KILL TYPE normal").await.unwrap();
     lock(&backend, &request("on a new connection", TTL)).await;
+}
+
+async fn the_rights_in_the_documentation_are_enough(set: &ServiceSet) {
+    for server in servers(set) {
+        allow(&server, "+role +wait").await;
+    }
+    for name in ["se0", "se1", "se2"] {
+        let rights = "ACL SETUSER watcher on >hush resetchannels &+switch-master \
+                      +sentinel|master +sentinel|get-master-addr-by-name +subscribe +@connection";
+        ask::<()>(&set.server(name), rights).await.unwrap();
+    }
+    let url = set.url("sentinel").replace("://", "://locks:secret@");
+    let url = format!("{url}?wait_replicas=1&sentinel_user=watcher&sentinel_password=hush");
+    let backend = connect(&url).await;
+    let lease = lock(&backend, &request("k", TTL)).await;
+    let [master, ..] = servers(set);
+    master.kill9().await;
+    let next = request("another", TTL);
+    lock(&backend, &next).await;
+    backend.unlock(&next.claim).await.unwrap();
+    assert!(lease.token.get() > 0);
+    let wrong = url.replace("hush", "wrong");
+    let error =
+        distlock_redis::RedisBackend::from_url(&mut distlock_core::StoreUrl::parse(&wrong).unwrap()).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    assert!(!error.to_string().contains("wrong"), "{error}");
+    let unknown = set.url("sentinel").replace("mymaster", "nobody");
+    let error =
+        distlock_redis::RedisBackend::from_url(&mut distlock_core::StoreUrl::parse(&unknown).unwrap()).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
 }

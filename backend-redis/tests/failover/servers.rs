@@ -101,3 +101,10 @@ pub(crate) async fn lock(backend: &RedisBackend, request: &LockRequest) -> distl
     let deadline = distlock_core::Deadline::after(&backend.clock(), Duration::from_secs(30));
     backend.lock(request, deadline).await.unwrap()
 }
+
+/// Makes the user `locks` with the password `secret`, with the rights that the documentation names.
+pub(crate) async fn allow(server: &Server, more: &str) {
+    let rights = "ACL SETUSER locks on >secret ~distlock:* &distlock:* +@hash +@scripting +@pubsub +@connection \
+                  +time +exists +pexpireat +info";
+    ask::<()>(server, &format!("{rights} {more}")).await.unwrap();
+}

@@ -63,10 +63,12 @@ impl Cluster {
 
 impl State {
     /// The node that has the slot, as soon as that is known.
-    async fn owner(self: &Arc<Self>, slot: Option<u16>) -> Result<Owner, Failure> {
+    async fn owner(self: &Arc<Self>, slot: Option<u16>) -> Result<Arc<Owner>, Failure> {
         Keeper::start(self);
+        if let Some(owner) = self.view.borrow().owner(slot) {
+            return Ok(Arc::clone(owner));
+        }
         if let Some(slot) = slot
-            && self.view.borrow().owner(Some(slot)).is_none()
             && !self.slots.contains(&slot)
             && self.others().insert(slot)
         {
@@ -76,14 +78,12 @@ impl State {
         let known = views.wait_for(|view| {
             view.is_closed || view.owner(slot).is_some() || view.trouble.as_ref().is_some_and(is_lasting)
         });
-        let view = match within(self.config.connect_timeout, known).await {
-            Some(Ok(view)) => view.clone(),
-            _ => self.view.borrow().clone(),
-        };
+        within(self.config.connect_timeout, known).await;
+        let view = self.view.borrow();
         match view.owner(slot) {
             _ if view.is_closed => Err(Failure::closed()),
-            Some(owner) => Ok(owner.clone()),
-            None => Err(Failure::unsent(view.trouble.unwrap_or_else(timed_out))),
+            Some(owner) => Ok(Arc::clone(owner)),
+            None => Err(Failure::unsent(view.trouble.clone().unwrap_or_else(timed_out))),
         }
     }
 

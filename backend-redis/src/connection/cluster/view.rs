@@ -1,6 +1,7 @@
 //! Which node has which slots.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use redis::RedisError;
 
@@ -10,9 +11,9 @@ use crate::connection::Server;
 /// Which node has which of the slots that locks live in.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
-    pub(super) owners: BTreeMap<u16, Owner>,
+    pub(super) owners: BTreeMap<u16, Arc<Owner>>,
     /// The same of slots that hold something else, which somebody asked for.
-    pub(super) others: BTreeMap<u16, Owner>,
+    pub(super) others: BTreeMap<u16, Arc<Owner>>,
     /// All nodes, to ask them.
     pub(super) nodes: HashSet<String>,
     /// Why nothing is known.
@@ -21,7 +22,7 @@ pub(super) struct View {
 }
 
 /// The node that has a slot.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Owner {
     pub(super) address: String,
     /// Since which epoch: whoever takes a slot over has a higher one than who had it.
@@ -31,7 +32,7 @@ pub(super) struct Owner {
 
 impl View {
     /// The node that has the slot, or any where none is asked for.
-    pub(super) fn owner(&self, slot: Option<u16>) -> Option<&Owner> {
+    pub(super) fn owner(&self, slot: Option<u16>) -> Option<&Arc<Owner>> {
         match slot {
             Some(slot) => self.owners.get(&slot).or_else(|| self.others.get(&slot)),
             None => self.owners.values().next(),
@@ -66,15 +67,14 @@ impl View {
 
     /// Whether each slot has the same owner in both.
     pub(super) fn agrees(&self, other: &Self) -> bool {
-        let addresses = |view: &Self| -> HashMap<u16, String> {
-            view.owners.iter().map(|(slot, owner)| (*slot, owner.address.clone())).collect()
-        };
-        addresses(self) == addresses(other)
+        let mut pairs = self.owners.iter().zip(&other.owners);
+        self.owners.len() == other.owners.len()
+            && pairs.all(|(one, two)| one.0 == two.0 && one.1.address == two.1.address)
     }
 }
 
 fn settle(
-    owners: &mut BTreeMap<u16, Owner>,
+    owners: &mut BTreeMap<u16, Arc<Owner>>,
     slots: impl Iterator<Item = u16>,
     listings: &[Listing],
     denials: &[(u16, String)],
@@ -92,7 +92,7 @@ fn settle(
         });
         if is_better && let Some(server) = server(&newest.address) {
             let owner = Owner { address: newest.address.clone(), epoch: newest.epoch, server };
-            owners.insert(slot, owner);
+            owners.insert(slot, Arc::new(owner));
         }
     }
 }

@@ -67,18 +67,18 @@ impl State {
     /// The master, as soon as one is known.
     async fn master(self: &Arc<Self>) -> Result<Arc<Master>, Failure> {
         Keeper::start(self);
+        if let View::Master(master) = &*self.view.borrow() {
+            return Ok(Arc::clone(master));
+        }
         let mut views = self.view.subscribe();
         let known = views.wait_for(|view| match view {
             View::Seeking(trouble) => trouble.as_ref().is_some_and(is_lasting),
             View::Master(_) | View::Closed => true,
         });
-        let view = match within(self.config.connect_timeout, known).await {
-            Some(Ok(view)) => view.clone(),
-            _ => self.view.borrow().clone(),
-        };
-        match view {
-            View::Master(master) => Ok(master),
-            View::Seeking(trouble) => Err(Failure::unsent(trouble.unwrap_or_else(timed_out))),
+        within(self.config.connect_timeout, known).await;
+        match &*self.view.borrow() {
+            View::Master(master) => Ok(Arc::clone(master)),
+            View::Seeking(trouble) => Err(Failure::unsent(trouble.clone().unwrap_or_else(timed_out))),
             View::Closed => Err(Failure::closed()),
         }
     }
