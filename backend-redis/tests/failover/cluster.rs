@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use distlock_core::{LockBackend, Release, Renewal, TryLock};
+use distlock_core::{Effect, ErrorKind, LockBackend, Release, Renewal, TryLock};
 use distlock_redis::RedisBackend;
 use distlock_testbed::{Server, ServiceSet};
 
@@ -68,14 +68,25 @@ async fn every_client_works_again_after_a_node_was_killed(set: &ServiceSet) {
 
 async fn a_node_that_comes_back_is_not_used(set: &ServiceSet) {
     let [old, _, _, replica, ..] = nodes(set);
-    let backend = connect(set.url("cluster")).await;
+    let backend = connect(&format!("{}?response_timeout=30s", set.url("cluster"))).await;
     let key = key_on(&backend, set, &old, "key").await;
     old.pause().await;
     let under_way = request(&key, TTL);
-    let error = backend.try_lock(&under_way).await.unwrap_err();
-    eprintln!("a call to a silent node: {error}");
-    eventually("the replica takes over", async || is_master(&replica).await).await;
-    let lease = lock(&backend, &request(&key, TTL)).await;
+    // Nothing tells a client of a switch by itself; other calls that are given up find it.
+    let others = async {
+        eventually("the replica takes over", async || {
+            tokio::select! {
+                _ = backend.try_lock(&under_way) => {}
+                () = tokio::time::sleep(Duration::from_millis(300)) => {}
+            }
+            is_master(&replica).await
+        })
+        .await;
+        lock(&backend, &request(&key, TTL)).await
+    };
+    let (answer, lease) = tokio::join!(backend.try_lock(&under_way), others);
+    let error = answer.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
     backend.unlock(&lease.claim).await.unwrap();
     old.resume().await;
     for _ in 0..200 {

@@ -79,16 +79,24 @@ impl Load {
         }
     }
 
-    /// Ends, and checks everything but that holds never overlap.
-    pub(crate) async fn end(mut self) {
+    /// Ends, and checks everything but that holds never overlap: a failover may have lost some.
+    pub(crate) async fn end(self) {
+        self.end_with(Promises::without_exclusion).await;
+    }
+
+    /// Ends, and checks everything.
+    pub(crate) async fn end_without_overlaps(self) {
+        self.end_with(|promises| promises).await;
+    }
+
+    async fn end_with(mut self, promised: impl FnOnce(Promises) -> Promises) {
         self.stop.store(true, Ordering::Relaxed);
         while let Some(client) = self.clients.join_next().await {
             client.unwrap();
         }
         let delay = u64::try_from(self.canary.worst().as_nanos()).unwrap();
         self.log.record("", "", What::End { delay });
-        let topology = Topology::Cluster;
-        let promises = Promises::of(&RedisBackend::describe(&topology)).without_exclusion();
+        let promises = promised(Promises::of(&RedisBackend::describe(&Topology::Cluster)));
         let events = self.log.events();
         let violations = check(&events, promises);
         assert!(

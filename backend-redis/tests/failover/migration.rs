@@ -84,7 +84,7 @@ async fn locks_go_on_while_their_slot_moves(set: &ServiceSet) {
     }
     assert!(guard.is_valid(), "it was renewed all the while: {:?}", guard.state());
     guard.unlock().await.unwrap();
-    load.end().await;
+    load.end_without_overlaps().await;
 }
 
 async fn renewals_go_on_while_records_of_one_slot_are_on_two_nodes(set: &ServiceSet) {
