@@ -1,15 +1,19 @@
 #![doc = include_str!("../README.md")]
 
 mod acquire;
+mod admin;
 mod backend;
 mod config;
 mod connection;
 mod error;
+mod fence_gate;
 mod hand_over;
+mod hash_slot;
 mod names;
 mod probe;
 mod release;
 mod renew;
+mod replication;
 mod reply;
 mod script;
 mod store;
@@ -21,10 +25,21 @@ use distlock_core::{Driver, LockBackend};
 pub use redis;
 
 pub use backend::RedisBackend;
-pub use config::{RedisConfig, Topology};
+pub use config::{Credentials, CredentialsProvider, RedisConfig, Topology};
+pub use fence_gate::{FencedScript, RedisFenceGate};
 
 /// The URL schemes of this backend.
-pub const SCHEMES: &[&str] = &["redis", "rediss", "valkey", "valkeys", "redis+unix"];
+pub const SCHEMES: &[&str] = &[
+    "redis",
+    "rediss",
+    "valkey",
+    "valkeys",
+    "redis+unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+];
 
 /// This kind of store, for a [`Registry`](distlock_core::Registry).
 #[must_use]
