@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use distlock_core::{Error, ErrorKind, Result};
+use distlock_core::{Error, ErrorKind, Result, Timers};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::TcpKeepalive;
@@ -68,9 +68,15 @@ impl Opener {
         self.response_timeout
     }
 
-    /// Opens a connection and teaches the scripts to its server.
+    /// Opens a connection and teaches the scripts to its server. What is sent on it later is not
+    /// limited in time; the limits of the client crate take a timer of the runtime each.
     pub(crate) async fn open(&self, pushes: Pushes) -> RedisResult<MultiplexedConnection> {
-        let mut connection = self.listen(pushes).await?;
+        let limit = self.connect_timeout + self.response_timeout;
+        Timers::new().limit(limit, self.open_unlimited(pushes)).await.unwrap_or_else(|| Err(timed_out()))
+    }
+
+    async fn open_unlimited(&self, pushes: Pushes) -> RedisResult<MultiplexedConnection> {
+        let mut connection = self.connect(pushes, None).await?;
         let mut loading = redis::pipe();
         for script in script::all() {
             loading.add_command(script.load());
@@ -86,9 +92,17 @@ impl Opener {
 
     /// Opens a connection.
     pub(crate) async fn listen(&self, pushes: Pushes) -> RedisResult<MultiplexedConnection> {
+        self.connect(pushes, Some(self.response_timeout)).await
+    }
+
+    async fn connect(
+        &self,
+        pushes: Pushes,
+        response_timeout: Option<Duration>,
+    ) -> RedisResult<MultiplexedConnection> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.connect_timeout))
-            .set_response_timeout(Some(self.response_timeout))
+            .set_response_timeout(response_timeout)
             .set_push_sender(move |push: PushInfo| -> std::result::Result<(), redis::aio::SendError> {
                 pushes(push);
                 Ok(())
@@ -117,7 +131,8 @@ impl Opener {
         let credentials = self.ask(&**provider).await?;
         let mut command = redis::cmd("AUTH");
         command.arg(credentials.user_name().unwrap_or(DEFAULT_USER)).arg(credentials.secret());
-        command.exec_async(connection).await
+        let answer = command.exec_async(connection);
+        Timers::new().limit(self.response_timeout, answer).await.unwrap_or_else(|| Err(timed_out()))
     }
 
     /// The client, with the credentials of the moment.
@@ -159,6 +174,11 @@ pub(super) fn is_master(role: &Value) -> RedisResult<()> {
         return Ok(());
     }
     Err((RedisKind::Server(ServerErrorKind::ReadOnly), "the server is not the master now").into())
+}
+
+/// The error for what was not answered in time.
+pub(super) fn timed_out() -> RedisError {
+    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
 }
 
 fn connection_info(config: &RedisConfig, address: &str) -> Result<ConnectionInfo> {

@@ -1,13 +1,15 @@
 //! One connection.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use distlock_core::{Clock, Instant};
+use distlock_core::{Clock, Instant, Timers};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use super::authentication::Authentication;
+use super::open::timed_out;
 use super::outstanding::{Condition, Outstanding};
 use super::{Failure, Opener, Pushes, closed};
 
@@ -22,6 +24,7 @@ pub(super) struct Single(Arc<State>);
 struct State {
     opener: Opener,
     clock: Clock,
+    timers: Arc<Timers>,
     current: Mutex<Current>,
     /// One opens for all. Holds the last failure, and when it came.
     opening: Arc<AsyncMutex<Option<(Instant, RedisError)>>>,
@@ -40,6 +43,8 @@ pub(super) struct Live {
     connection: MultiplexedConnection,
     condition: Arc<Condition>,
     authentication: Arc<Authentication>,
+    timers: Arc<Timers>,
+    response_timeout: Duration,
 }
 
 impl Single {
@@ -47,6 +52,7 @@ impl Single {
         Self(Arc::new(State {
             opener,
             clock: Clock::system(),
+            timers: Arc::default(),
             current: Mutex::new(Current::None),
             opening: Arc::new(AsyncMutex::new(None)),
         }))
@@ -114,7 +120,8 @@ impl State {
         let authentication = Arc::new(Authentication::of(self.opener.credentials_version()));
         match self.opener.open(pushes).await {
             Ok(connection) => {
-                let live = Live { connection, condition, authentication };
+                let (timers, response_timeout) = (Arc::clone(&self.timers), self.opener.response_timeout());
+                let live = Live { connection, condition, authentication, timers, response_timeout };
                 let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
                 if matches!(*current, Current::Closed) {
                     return Err(closed());
@@ -134,7 +141,9 @@ impl Live {
     /// Sends one command and waits for its reply.
     pub(super) async fn send(mut self, command: &Cmd) -> Result<Value, Failure> {
         let outstanding = self.condition.send();
-        let result = command.query_async(&mut self.connection).await;
+        let answer = command.query_async(&mut self.connection);
+        let result =
+            self.timers.limit(self.response_timeout, answer).await.unwrap_or_else(|| Err(timed_out()));
         self.judge(outstanding, &result);
         result.map_err(Failure::after_send)
     }
@@ -142,7 +151,9 @@ impl Live {
     /// Sends commands in a row and waits for their replies; an error of one is a value.
     pub(super) async fn send_all(mut self, commands: &Pipeline) -> Result<Vec<Value>, Failure> {
         let outstanding = self.condition.send();
-        let result = self.connection.send_packed_commands(commands, 0, commands.len()).await;
+        let answers = self.connection.send_packed_commands(commands, 0, commands.len());
+        let result =
+            self.timers.limit(self.response_timeout, answers).await.unwrap_or_else(|| Err(timed_out()));
         self.judge(outstanding, &result);
         result.map_err(Failure::after_send)
     }
