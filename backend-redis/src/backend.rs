@@ -27,6 +27,8 @@ pub struct RedisBackend {
     info: BackendInfo,
     store: Arc<Store>,
     waiting: Arc<Waiting>,
+    /// For how long one sign of life keeps a place in the queue, if there is one.
+    liveness: Option<Duration>,
 }
 
 impl RedisBackend {
@@ -60,8 +62,8 @@ impl RedisBackend {
         Self::connect(RedisConfig::from_url(url)?).await
     }
 
-    /// Connects where `client` does, with its address, credentials and encryption. Of `config`, prefix
-    /// and time-outs count.
+    /// Connects where `client` does, with its address, credentials and encryption. Of `config`, prefix,
+    /// queue and time-outs count.
     ///
     /// # Errors
     /// As [`RedisBackend::connect`].
@@ -100,7 +102,7 @@ impl RedisBackend {
         opened.await.map_err(|error| connecting(&Topology::Single, error))
     }
 
-    /// What a store of this topology promises and can do.
+    /// What a store of this topology promises and can do without a queue.
     #[must_use]
     pub fn describe(topology: &Topology) -> BackendInfo {
         let mut guarantees = Guarantees::single_node();
@@ -118,11 +120,30 @@ impl RedisBackend {
         BackendInfo::new(name(topology), guarantees, supports)
     }
 
+    /// What a store of this topology promises and can do if it keeps a queue.
+    #[must_use]
+    pub fn describe_queue(topology: &Topology) -> BackendInfo {
+        let mut info = Self::describe(topology);
+        info.name = match topology {
+            Topology::Single => "redis-queue",
+            Topology::Sentinel { .. } => "redis-sentinel-queue",
+            Topology::Cluster => "redis-cluster-queue",
+        };
+        info.guarantees.fairness = Fairness::Fifo;
+        info.supports = info.supports.queue();
+        info
+    }
+
     async fn start(config: &RedisConfig, link: Arc<dyn Link>) -> Result<Self> {
         let store = Store::new(link, Names::new(&config.prefix));
         store.command(&redis::cmd("PING")).await?;
         let waiting = Waiting::new(Arc::clone(&store));
-        Ok(Self { info: Self::describe(&config.topology), store, waiting })
+        let info = if config.queue {
+            Self::describe_queue(&config.topology)
+        } else {
+            Self::describe(&config.topology)
+        };
+        Ok(Self { info, store, waiting, liveness: config.queue.then_some(config.waiter_liveness) })
     }
 
     fn ttl(&self, wish: Duration) -> Result<Duration> {
@@ -176,7 +197,7 @@ impl LockBackend for RedisBackend {
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
         let attempt = async {
             let ttl = self.ttl(request.ttl)?;
-            acquire::try_lock(&self.store, &self.waiting, request, ttl).await
+            acquire::try_lock(&self.store, &self.waiting, request, ttl, self.liveness).await
         };
         attempt.await.map_err(self.during(Operation::TryLock, &request.claim.key))
     }

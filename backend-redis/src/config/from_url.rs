@@ -10,7 +10,7 @@ const SERVER_PORT: u16 = 6379;
 impl RedisConfig {
     /// The names of the URL options this backend takes.
     pub const URL_OPTIONS: &'static [&'static str] =
-        &["prefix", "connect_timeout", "response_timeout", "ca", "db"];
+        &["prefix", "connect_timeout", "response_timeout", "queue", "waiter_liveness", "ca", "db"];
 
     /// Reads a URL and takes this backend's options out of it:
     /// - `redis://[user[:password]@]host[:port][/database]`; encrypted with `rediss://`;
@@ -62,6 +62,13 @@ impl RedisConfig {
         if let Some(limit) = url.take_duration("response_timeout")? {
             self.response_timeout = limit;
         }
+        self.queue = url.take_switch("queue")?.unwrap_or(false);
+        if let Some(period) = url.take_duration("waiter_liveness")? {
+            if !self.queue {
+                return invalid("`waiter_liveness` has no use without a queue; add `queue=true`");
+            }
+            self.waiter_liveness = period;
+        }
         self.ca = url.take("ca").map(Into::into);
         if url.take("db").is_some() {
             return invalid(
@@ -109,6 +116,9 @@ mod tests {
         assert_eq!(config.connect_timeout, Duration::from_secs(2));
         assert_eq!(config.response_timeout, Duration::from_millis(500));
         assert_eq!(config.ca.as_deref(), Some(std::path::Path::new("/ca.pem")));
+        assert!(!config.queue);
+        let config = read("redis://h?queue=on&waiter_liveness=3s").unwrap();
+        assert_eq!((config.queue, config.waiter_liveness), (true, Duration::from_secs(3)));
         let config = read("redis+unix:/run/redis.sock?db=2").unwrap();
         assert_eq!((config.servers, config.database), (vec!["/run/redis.sock".to_owned()], 2));
     }
@@ -123,6 +133,8 @@ mod tests {
             ("redis://h?db=1", "path"),
             ("redis://h?perfix=x", "did you mean `prefix`"),
             ("redis://h?response_timeout=5ms", "10ms"),
+            ("redis://h?queue=on&waiter_liveness=1s", "2s"),
+            ("redis://h?waiter_liveness=5s", "queue=true"),
             ("redis://h?ca=/ca.pem", "rediss://"),
             ("redis+unix:sock", "whole path"),
         ] {

@@ -7,7 +7,7 @@ use distlock_core::Backoff;
 use redis::aio::MultiplexedConnection;
 use redis::{PushInfo, PushKind, RedisResult, Value};
 
-use super::Waiting;
+use super::{Waiting, message};
 use crate::connection::{Failure, Pushes};
 
 /// How often the listener asks whether its connection still leads somewhere.
@@ -70,9 +70,9 @@ async fn serve(waiting: &Arc<Waiting>, mut connection: MultiplexedConnection) ->
 
 fn receive(waiting: &Waiting, push: PushInfo) {
     match (push.kind, push.data.as_slice()) {
-        (PushKind::Message, [_channel, Value::BulkString(key)]) => {
-            if let Ok(key) = distlock_core::LockKey::new(key) {
-                waiting.hub.released(key);
+        (PushKind::Message, [_channel, Value::BulkString(message)]) => {
+            if let Some(whom) = message::read(message) {
+                waiting.hub.released(whom);
             }
         }
         // The listener finds out at its next ping, which it does at once.
