@@ -42,78 +42,88 @@ local function disband(key, record)
   record.queue = nil
 end
 
-local function leave(key, now, record, one)
-  local front, behind = place_of(key, now, one.front), place_of(key, now, one.behind)
-  if not front and one.front ~= NOBODY or not behind and one.behind ~= NOBODY then
-    return disband(key, record)
-  end
-  local queue = record.queue
-  redis.call('HDEL', key, 'w:' .. one.owner)
+-- Makes two neighbours; nil stands for the queue's end.
+local function join(key, record, front, behind)
+  local front_owner, behind_owner = front and front.owner or NOBODY, behind and behind.owner or NOBODY
   if front then
-    front.behind = one.behind
+    front.behind = behind_owner
     put(key, front)
   else
-    queue.first = one.behind
+    record.queue.first = behind_owner
   end
   if behind then
-    behind.front = one.front
+    behind.front = front_owner
     put(key, behind)
   else
-    queue.last = one.front
+    record.queue.last = front_owner
   end
-  queue.size = queue.size - 1
-  put_queue(key, record)
 end
 
 -- Takes `owner` out of the queue, and gives the place that it had.
 local function withdraw(key, now, record, owner)
   local one = record.queue and place_of(key, now, owner)
-  if one then leave(key, now, record, one) end
+  if not one then return nil end
+  local front, behind = place_of(key, now, one.front), place_of(key, now, one.behind)
+  if not front and one.front ~= NOBODY or not behind and one.behind ~= NOBODY then
+    disband(key, record)
+    return one
+  end
+  redis.call('HDEL', key, 'w:' .. owner)
+  join(key, record, front, behind)
+  record.queue.size = record.queue.size - 1
+  put_queue(key, record)
   return one
 end
 
--- The first who is alive, looking along `way` from `owner` on, who stands next to `from`; the dead in
--- between leave.
-local function alive_from(key, now, record, owner, way, from)
-  while record.queue and owner ~= NOBODY do
-    local one = place_of(key, now, owner)
-    if not one or one[BACK[way]] ~= from then return disband(key, record) end
-    if one.alive > now then return one end
-    leave(key, now, record, one)
-    owner = one[way]
+-- The nearest alive from `from`, or from the queue's end, along `way`; the dead in between leave.
+local function nearest_alive(key, now, record, from, way)
+  local queue, one, dead = record.queue, nil, {}
+  local before, owner = NOBODY, way == 'front' and queue.last or queue.first
+  if from then before, owner = from.owner, from[way] end
+  while owner ~= NOBODY do
+    one = place_of(key, now, owner)
+    if not one or one[BACK[way]] ~= before then return disband(key, record) end
+    if one.alive > now then break end
+    dead[#dead + 1] = 'w:' .. owner
+    before, owner, one = owner, one[way], nil
   end
+  if #dead == 0 then return one end
+  for at = 1, #dead, 1000 do
+    redis.call('HDEL', key, unpack(dead, at, math.min(at + 999, #dead)))
+  end
+  if way == 'front' then join(key, record, one, from) else join(key, record, from, one) end
+  queue.size = queue.size - #dead
+  put_queue(key, record)
+  return one
 end
 
 local function first_alive(key, now, record)
-  return record.queue and alive_from(key, now, record, record.queue.first, 'behind', NOBODY) or nil
+  return record.queue and nearest_alive(key, now, record, nil, 'behind') or nil
 end
 
 -- The place of `owner`, if it has one, and the nearest alive in front of it, or of where it would stand.
 local function stand(key, now, record, owner)
   if not record.queue then return nil, nil end
   local me = place_of(key, now, owner)
-  local next, from = me and me.front or record.queue.last, me and owner or NOBODY
-  local front = alive_from(key, now, record, next, 'front', from)
+  local front = nearest_alive(key, now, record, me, 'front')
   if not record.queue then return nil, nil end
-  if me then me.front = front and front.owner or NOBODY end
   return me, front
 end
 
 -- Refreshes the place `me`, or takes one behind `front`.
 local function queue_up(key, now, record, owner, period, me, front)
-  if not me then
-    me = { owner = owner, front = front and front.owner or NOBODY, behind = NOBODY }
-    if front then
-      front.behind = owner
-      put(key, front)
-    end
-    record.queue = record.queue or { first = owner, size = 0 }
-    record.queue.last = owner
+  local is_new = not me
+  me = me or { owner = owner, front = NOBODY, behind = NOBODY }
+  me.alive, me.period = now + period, period
+  if is_new then
+    record.queue = record.queue or { size = 0 }
+    join(key, record, front, me)
+    join(key, record, me, nil)
     record.queue.size = record.queue.size + 1
     put_queue(key, record)
+  else
+    put(key, me)
   end
-  me.alive, me.period = now + period, period
-  put(key, me)
 end
 
 -- What to announce when the lock called `name` is free: `@`, the one whose turn it is and the name; or

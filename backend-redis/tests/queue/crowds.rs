@@ -13,14 +13,15 @@ tests! {
     a_crowd_in_a_queue_costs_few_commands_and_starves_nobody,
     a_crowd_strictly_in_order_starves_nobody,
     a_crowd_without_a_queue_costs_one_attempt_a_program,
+    a_herd_in_one_program_costs_no_more_than_a_pair,
 }
 
 const PROGRAMS: usize = 8;
 const WAITERS: usize = 32;
 
-async fn programs(server: &Server) -> Vec<Program> {
+async fn programs(server: &Server, count: usize) -> Vec<Program> {
     let mut programs = Vec::new();
-    for _ in 0..PROGRAMS {
+    for _ in 0..count {
         programs.push(Program::start(server).await);
     }
     programs
@@ -35,7 +36,7 @@ async fn programs_are_served_in_the_order_of_their_waiters() {
     let server = Server::start(&[]).await;
     let (backend, mut raw) = (queueing(&server).await, server.raw().await);
     let lease = take(&backend, &request("k", LONG)).await;
-    let mut programs = programs(&server).await;
+    let mut programs = programs(&server, PROGRAMS).await;
     for n in 0..PROGRAMS * EACH {
         programs[n % PROGRAMS].order(&format!("wait {} 60000", n + 1)).await;
         eventually("it queues", async || queued(&mut raw).await == n + 1).await;
@@ -47,12 +48,13 @@ async fn programs_are_served_in_the_order_of_their_waiters() {
     assert_eq!(served(&server).await, order);
 }
 
-/// Lets a herd in each of the programs contend; the commands for one hand-off, and who was served.
-async fn crowd(kind: &str, turns: usize) -> (f64, Vec<String>) {
+/// Lets so many waiters in each of so many programs contend; the commands for one hand-off, and who
+/// was served.
+async fn crowd(kind: &str, (count, waiters): (usize, usize), turns: usize) -> (f64, Vec<String>) {
     let server = Server::start(&[]).await;
-    let mut programs = programs(&server).await;
+    let mut programs = programs(&server, count).await;
     for (n, program) in programs.iter_mut().enumerate() {
-        program.order(&format!("herd {n} {WAITERS} {turns} {kind}")).await;
+        program.order(&format!("herd {n} {waiters} {turns} {kind}")).await;
     }
     let mut commands = 0;
     for program in &mut programs {
@@ -60,9 +62,9 @@ async fn crowd(kind: &str, turns: usize) -> (f64, Vec<String>) {
         commands += answer.strip_prefix("done ").unwrap().parse::<u32>().unwrap();
     }
     let served = served(&server).await;
-    assert_eq!(served.len(), PROGRAMS * WAITERS * turns, "each got each of its turns");
+    assert_eq!(served.len(), count * waiters * turns, "each got each of its turns");
     let each = f64::from(commands) / served.len() as f64;
-    eprintln!("{kind}: {each:.2} commands for a hand-off among {PROGRAMS} programs with {WAITERS} waiters");
+    eprintln!("{kind}: {each:.2} commands for a hand-off among {count} programs with {waiters} waiters");
     (each, served)
 }
 
@@ -81,7 +83,7 @@ fn longest_gap<'a>(served: impl Iterator<Item = &'a str>, among: usize) -> usize
 }
 
 async fn a_crowd_in_a_queue_costs_few_commands_and_starves_nobody() {
-    let (each, served) = crowd("auto", 10).await;
+    let (each, served) = crowd("auto", (PROGRAMS, WAITERS), 10).await;
     assert!(each <= 4.0, "{each}");
     let programs = served.iter().map(|name| name.split('.').next().unwrap());
     let gap = longest_gap(programs, PROGRAMS);
@@ -91,7 +93,7 @@ async fn a_crowd_in_a_queue_costs_few_commands_and_starves_nobody() {
 }
 
 async fn a_crowd_strictly_in_order_starves_nobody() {
-    let (each, served) = crowd("strict", 4).await;
+    let (each, served) = crowd("strict", (PROGRAMS, WAITERS), 4).await;
     // Queueing, taking and giving back; and each shows itself once a second.
     assert!(each <= 12.0, "{each}");
     let gap = longest_gap(served.iter().map(String::as_str), PROGRAMS * WAITERS);
@@ -101,6 +103,13 @@ async fn a_crowd_strictly_in_order_starves_nobody() {
 }
 
 async fn a_crowd_without_a_queue_costs_one_attempt_a_program() {
-    let (each, _) = crowd("never", 10).await;
+    let (each, _) = crowd("never", (PROGRAMS, WAITERS), 10).await;
     assert!(each <= 9.0, "{each}");
+}
+
+async fn a_herd_in_one_program_costs_no_more_than_a_pair() {
+    for kind in ["auto", "never"] {
+        let (each, _) = crowd(kind, (1, 256), 10).await;
+        assert!(each <= 3.0, "{kind}: {each}");
+    }
 }

@@ -9,7 +9,7 @@ use distlock_redis::{RedisBackend, RedisConfig};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::rig::{LIVENESS, LONG};
+use crate::rig::LONG;
 use crate::support::Server;
 
 /// Makes this program one that takes orders; the socket of its server.
@@ -103,8 +103,7 @@ async fn serve(socket: &str) {
 }
 
 async fn backend(socket: &str, queue: bool) -> Arc<RedisBackend> {
-    let config = RedisConfig::new(socket).queue(queue).waiter_liveness(LIVENESS);
-    Arc::new(RedisBackend::connect(config).await.unwrap())
+    Arc::new(RedisBackend::connect(RedisConfig::new(socket).queue(queue)).await.unwrap())
 }
 
 async fn raw(socket: &str) -> redis::aio::MultiplexedConnection {
