@@ -1,10 +1,14 @@
-# Every target runs from a bare Rust toolchain with a C compiler, unless it says otherwise.
+# Every target runs from a bare Rust toolchain with a C compiler, unless it says otherwise. Servers are those of
+# dev/services.sh.
 CARGO ?= cargo
 B ?= memory
+G ?=
 T ?=
+SECS ?= 300
+SEED ?=
 export RUSTDOCFLAGS ?= -Dwarnings
 
-.PHONY: verify fix test conform bench gates docs
+.PHONY: verify fix test serve stop conform soak bench gates docs
 
 # Read-only; no server, no network beyond crates.
 verify:
@@ -22,19 +26,24 @@ fix:
 	$(CARGO) fmt --all
 	UPDATE_DOCS=1 $(CARGO) test -p distlock --all-features --test generated_docs
 
-# Everything; ends with `N passed, N failed, N skipped`.
+# Everything, on real servers; installs what is missing where it may; ends with `N passed, N failed, N skipped`.
 test:
 	@./dev/tests.sh
 
-# One backend's conformance suite: make conform B=sqlite T=waiting::
+# The real servers, until `make stop`: make serve G="redis cluster". Prints the variables to export.
+serve:
+	@./dev/services.sh up $(G)
+
+stop:
+	@./dev/services.sh down
+
+# One store's conformance suite, on a server of its own: make conform B=redis T=waiting::
 conform:
-ifeq ($(B),memory)
-	CONFORMANCE_REQUIRE=1 $(CARGO) test -p distlock-conformance --test memory -- $(T)
-else ifeq ($(B),sqlite)
-	CONFORMANCE_REQUIRE=1 $(CARGO) test -p distlock-sql --features sqlite --test conformance -- $(T)
-else
-	@echo "no backend $(B); there are: memory sqlite"; exit 64
-endif
+	@./dev/conform.sh $(B) $(T)
+
+# Contenders in processes of their own, and the store's servers, killed and stopped at random: make soak B=sqlite SECS=60
+soak:
+	@./dev/services.sh run $(B) -- $(CARGO) run -p distlock-testbed --example soak -- $(B) $(SECS) $(SEED)
 
 bench:
 	$(CARGO) bench -p distlock-bench

@@ -2,6 +2,19 @@
 
 use distlock_core::{ClientOptions, LockClient, Registry, Result};
 
+#[cfg(not(feature = "redis"))]
+const REDIS: &[&str] = &[
+    "redis",
+    "rediss",
+    "valkey",
+    "valkeys",
+    "redis+unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+];
+
 /// The stores this build has, by URL scheme, and the features that would bring the others.
 ///
 /// Add a store of your own with [`Registry::with`].
@@ -15,8 +28,7 @@ pub fn registry() -> Registry {
     #[cfg(feature = "redis")]
     let registry = registry.with(distlock_redis::driver());
     #[cfg(not(feature = "redis"))]
-    let registry =
-        registry.switched_off(&["redis", "rediss", "valkey", "valkeys", "redis+unix"], "redis", "");
+    let registry = registry.switched_off(REDIS, "redis", "");
     registry
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use distlock_core::{Effect, Error, ErrorKind, Lease, LockRequest, Mode, Result, TryLock};
 
+use crate::replication;
 use crate::reply::{Granted, granted};
 use crate::script;
 use crate::store::Store;
@@ -33,7 +34,11 @@ pub(crate) async fn try_lock(
     let arguments = [owner.as_bytes(), &micros(ttl), request.metadata.encode().as_bytes(), &wait];
     let answer = store.run(&script::ACQUIRE, &[store.names.record(&claim.key)], &arguments).await?;
     Ok(match granted(&answer.value)? {
-        Granted::Token(token) => TryLock::Acquired(Lease::granted(request, token, ttl, answer.sent)),
+        Granted::Token(token) => {
+            let lease = Lease::granted(request, token, ttl, answer.sent);
+            replication::confirm(store, &lease).await?;
+            TryLock::Acquired(lease)
+        }
         Granted::Busy(busy, token) => TryLock::Busy(busy.cursor(cursor(position, token))),
     })
 }

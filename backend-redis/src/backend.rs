@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use distlock_core::{
-    BackendInfo, Busy, Claim, Clock, Error, ErrorKind, Exclusion, ExpiryClock, Fairness, FenceScope,
-    Guarantees, Health, Lease, LockBackend, LockKey, LockRequest, Operation, Release, Renewal, Result,
-    StoreUrl, Supports, TryLock,
+    BackendInfo, Busy, Claim, Clock, Error, Exclusion, ExpiryClock, Fairness, FenceScope, Guarantees, Health,
+    Lease, LockBackend, LockKey, LockRequest, Operation, Release, Renewal, Result, StoreUrl, Supports,
+    TryLock,
 };
 use redis::aio::ConnectionManager;
 
 use crate::config::{RedisConfig, Topology};
-use crate::connection::{Link, Opener, Shared, Single};
+use crate::connection::{Cluster, Link, Opener, Sentinel, Server, Shared};
 use crate::error::unreadable;
 use crate::names::Names;
 use crate::store::Store;
@@ -73,7 +73,7 @@ impl RedisBackend {
     pub async fn from_client(client: &redis::Client, config: RedisConfig) -> Result<Self> {
         let opened = async {
             config.check()?;
-            Self::start(&config, Arc::new(Single::new(Opener::from_client(&config, client)?))).await
+            Self::start(&config, Arc::new(Server::new(Opener::from_client(&config, client)?))).await
         };
         opened.await.map_err(|error| connecting(&Topology::Single, error))
     }
@@ -135,7 +135,7 @@ impl RedisBackend {
     }
 
     async fn start(config: &RedisConfig, link: Arc<dyn Link>) -> Result<Self> {
-        let store = Store::new(link, Names::new(&config.prefix));
+        let store = Store::new(link, names(config), config.wait_replicas);
         store.command(&redis::cmd("PING")).await?;
         let waiting = Waiting::new(Arc::clone(&store));
         let info = if config.queue {
@@ -166,9 +166,18 @@ impl RedisBackend {
 
 /// The way to the servers of a configuration.
 fn link(config: &RedisConfig) -> Result<Arc<dyn Link>> {
-    match (&config.topology, config.servers.first()) {
-        (Topology::Single, Some(server)) => Ok(Arc::new(Single::new(Opener::new(config, server)?))),
-        _ => Err(Error::new(ErrorKind::Unsupported, "this version connects to single servers only")),
+    Ok(match &config.topology {
+        // A configuration that was checked names a server.
+        Topology::Single => Arc::new(Server::new(Opener::new(config, &config.servers[0])?)),
+        Topology::Sentinel { master } => Arc::new(Sentinel::new(config, master)?),
+        Topology::Cluster => Arc::new(Cluster::new(config, &names(config))?),
+    })
+}
+
+fn names(config: &RedisConfig) -> Names {
+    match config.topology {
+        Topology::Cluster => Names::in_groups(&config.prefix),
+        _ => Names::new(&config.prefix),
     }
 }
 

@@ -97,7 +97,7 @@ fn of_code(code: &str, detail: &str) -> (ErrorKind, &'static str) {
         ),
         "NOPERM" => (
             ErrorKind::PermissionDenied,
-            "the user may not do that; grant it ~PREFIX* &PREFIX* +@hash +@scripting +@pubsub +time +exists +pexpireat +ping +info +hello, with the prefix of the locks",
+            "the user may not do that; grant it ~PREFIX* &PREFIX* +@hash +@scripting +@pubsub +time +exists +pexpireat +ping +info +hello, with the prefix of the locks, and with Sentinel +role, in a Cluster +cluster|nodes +asking, for wait_replicas +wait",
         ),
         "CROSSSLOT" => {
             (ErrorKind::Misconfigured, "the server is part of a Cluster; connect with redis+cluster://")
@@ -122,6 +122,10 @@ fn of_connection(error: &RedisError, effect: Effect) -> (ErrorKind, &'static str
         RedisKind::AuthenticationFailed => (
             ErrorKind::PermissionDenied,
             "the server refused user and password; percent-encode special characters of a password in a URL",
+        ),
+        RedisKind::MasterNameNotFoundBySentinel => (
+            ErrorKind::Misconfigured,
+            "the Sentinels know no master of that name; see `sentinel monitor` in their configuration",
         ),
         RedisKind::RESP3NotSupported => (
             ErrorKind::Misconfigured,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use distlock_core::{Effect, Error, ErrorKind, Lease, LockRequest, Result, TryLock};
 
 use crate::acquire::{micros, refuse_other_modes};
+use crate::replication;
 use crate::reply::{Granted, granted};
 use crate::script;
 use crate::store::Store;
@@ -33,7 +34,11 @@ pub(crate) async fn hand_over(
     ];
     let answer = store.run(&script::HAND_OVER, &[store.names.record(&next.claim.key)], &arguments).await?;
     Ok(match granted(&answer.value)? {
-        Granted::Token(token) => TryLock::Acquired(Lease::granted(next, token, ttl, answer.sent)),
+        Granted::Token(token) => {
+            let lease = Lease::granted(next, token, ttl, answer.sent);
+            replication::confirm(store, &lease).await?;
+            TryLock::Acquired(lease)
+        }
         Granted::Busy(busy, _) => TryLock::Busy(busy),
     })
 }

@@ -6,10 +6,12 @@ mod config;
 mod connection;
 mod error;
 mod hand_over;
+mod hash_slot;
 mod names;
 mod probe;
 mod release;
 mod renew;
+mod replication;
 mod reply;
 mod script;
 mod store;
@@ -24,7 +26,17 @@ pub use backend::RedisBackend;
 pub use config::{RedisConfig, Topology};
 
 /// The URL schemes of this backend.
-pub const SCHEMES: &[&str] = &["redis", "rediss", "valkey", "valkeys", "redis+unix"];
+pub const SCHEMES: &[&str] = &[
+    "redis",
+    "rediss",
+    "valkey",
+    "valkeys",
+    "redis+unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+];
 
 /// This kind of store, for a [`Registry`](distlock_core::Registry).
 #[must_use]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use distlock_core::{Clock, Instant, Result};
-use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, Pipeline, ServerErrorKind, Value};
 
 use crate::connection::{Failure, Link};
 use crate::error::classify;
@@ -17,6 +17,8 @@ pub(crate) struct Store {
     pub(crate) link: Arc<dyn Link>,
     pub(crate) names: Names,
     pub(crate) clock: Clock,
+    /// On how many replicas a grant must arrive.
+    pub(crate) wait_replicas: u8,
     sent: AtomicU64,
 }
 
@@ -29,8 +31,8 @@ pub(crate) struct Answer {
 }
 
 impl Store {
-    pub(crate) fn new(link: Arc<dyn Link>, names: Names) -> Arc<Self> {
-        Arc::new(Self { link, names, clock: Clock::system(), sent: AtomicU64::new(0) })
+    pub(crate) fn new(link: Arc<dyn Link>, names: Names, wait_replicas: u8) -> Arc<Self> {
+        Arc::new(Self { link, names, clock: Clock::system(), wait_replicas, sent: AtomicU64::new(0) })
     }
 
     /// Runs a script on records of one slot: one round trip where the server knows it.
@@ -50,6 +52,13 @@ impl Store {
     /// Sends a command that is no script to any server.
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value> {
         self.send(command, None).await.map_err(classify)
+    }
+
+    /// Sends commands in a row to the server that has `key`, beside everything else; errors of single
+    /// commands are values.
+    pub(crate) async fn aside(&self, commands: &Pipeline, key: &[u8]) -> Result<Vec<Value>> {
+        self.sent.fetch_add(u64::try_from(commands.len()).unwrap_or(0), Ordering::Relaxed);
+        self.link.send_aside(commands, key).await.map_err(classify)
     }
 
     /// How many commands were sent so far.

@@ -1,6 +1,7 @@
 //! The conformance suite on the Redis stores that the environment names.
 //!
-//! `LOCK_TEST_REDIS_URL` names a server. `CONFORMANCE_STORE=redis` picks one store out of those that
+//! `LOCK_TEST_REDIS_URL`, `LOCK_TEST_SENTINEL_URL` and `LOCK_TEST_CLUSTER_URL` name servers.
+//! `CONFORMANCE_STORE=redis`, `sentinel` or `cluster` picks one store out of those that
 //! are configured; without it, each of them is tested in a process of its own.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -25,9 +26,17 @@ struct Redis {
 }
 
 fn stores() -> Vec<Redis> {
-    let redis =
-        Redis { name: "redis", variable: "LOCK_TEST_REDIS_URL", topology: Topology::Single, queue: false };
-    vec![redis.clone(), Redis { name: "redis-queue", queue: true, ..redis }]
+    let sentinel = Topology::Sentinel { master: "mymaster".to_owned() };
+    let kinds = [
+        (["redis", "redis-queue"], "LOCK_TEST_REDIS_URL", Topology::Single),
+        (["sentinel", "sentinel-queue"], "LOCK_TEST_SENTINEL_URL", sentinel),
+        (["cluster", "cluster-queue"], "LOCK_TEST_CLUSTER_URL", Topology::Cluster),
+    ];
+    let both = |([plain, queue], variable, topology): ([&'static str; 2], _, Topology)| {
+        let plain = Redis { name: plain, variable, topology, queue: false };
+        [plain.clone(), Redis { name: queue, queue: true, ..plain }]
+    };
+    kinds.into_iter().flat_map(both).collect()
 }
 
 #[async_trait::async_trait]
@@ -51,7 +60,7 @@ impl Subject for Redis {
         match std::env::var_os(self.variable) {
             Some(_) => Ok(()),
             None => Err(format!(
-                "start a server (`redis-server --port 6379`) and name it: {}=redis://127.0.0.1:6379",
+                "start servers (`dev/services.sh up redis sentinel cluster`) and name them by {}",
                 self.variable
             )),
         }
@@ -73,33 +82,54 @@ impl Faults for Redis {
     async fn expire_now(&self, key: &LockKey) {
         const EXPIRE: &str = "if redis.call('HEXISTS', KEYS[1], 'owner') == 1 then \
                               redis.call('HSET', KEYS[1], 'deadline', '1') end";
-        self.eval(EXPIRE, &[b"distlock:lock:", key.as_bytes()].concat()).await;
+        let end = [b"lock:", key.as_bytes()].concat();
+        self.on_records(EXPIRE, |name| name.ends_with(&end)).await;
     }
 
     async fn prune(&self) {
         const PRUNE: &str =
             "if redis.call('HEXISTS', KEYS[1], 'owner') == 0 then redis.call('DEL', KEYS[1]) end";
-        let mut raw = self.raw().await;
-        let keys: Vec<Vec<u8>> =
-            redis::cmd("KEYS").arg("distlock:lock:*").query_async(&mut raw).await.unwrap();
-        for key in keys {
-            self.eval(PRUNE, &key).await;
-        }
+        self.on_records(PRUNE, |_| true).await;
     }
 }
 
 impl Redis {
-    /// A connection past the backend.
-    async fn raw(&self) -> redis::aio::MultiplexedConnection {
-        let client = redis::Client::open(std::env::var(self.variable).unwrap()).unwrap();
-        client.get_multiplexed_async_connection().await.unwrap()
+    /// Runs a script on records, wherever they are.
+    async fn on_records(&self, script: &str, is_meant: impl Fn(&[u8]) -> bool + Send + Sync) {
+        for mut raw in self.masters().await {
+            let names: Vec<Vec<u8>> =
+                redis::cmd("KEYS").arg("distlock:*lock:*").query_async(&mut raw).await.unwrap();
+            for name in names.iter().filter(|name| is_meant(name)) {
+                redis::cmd("EVAL").arg(script).arg(1).arg(name).exec_async(&mut raw).await.unwrap();
+            }
+        }
     }
 
-    async fn eval(&self, script: &str, key: &[u8]) {
-        let mut command = redis::cmd("EVAL");
-        command.arg(script).arg(1).arg(key);
-        command.exec_async(&mut self.raw().await).await.unwrap();
+    /// Connections past the backend, to all masters.
+    async fn masters(&self) -> Vec<redis::aio::MultiplexedConnection> {
+        let url = StoreUrl::parse(&self.url()).unwrap();
+        let mut masters = Vec::new();
+        for host in &url.hosts {
+            let mut address = host.with_default_port(6379);
+            if let Topology::Sentinel { master } = &self.topology {
+                let mut ask = redis::cmd("SENTINEL");
+                ask.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
+                let (host, port): (String, u16) = ask.query_async(&mut raw(&address).await).await.unwrap();
+                address = format!("{host}:{port}");
+            }
+            let mut raw = raw(&address).await;
+            let role: Vec<redis::Value> = redis::cmd("ROLE").query_async(&mut raw).await.unwrap();
+            if role.first() == Some(&redis::Value::BulkString(b"master".to_vec())) {
+                masters.push(raw);
+            }
+        }
+        masters
     }
+}
+
+async fn raw(address: &str) -> redis::aio::MultiplexedConnection {
+    let client = redis::Client::open(format!("redis://{address}")).unwrap();
+    client.get_multiplexed_async_connection().await.unwrap()
 }
 
 fn main() -> ExitCode {

@@ -1,4 +1,5 @@
 //! What the server and its client do, as far as the backend relies on it.
+//! What `WAIT` does is in `failover/replicas.rs`, where there are replicas.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

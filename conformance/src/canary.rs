@@ -10,7 +10,7 @@ const TICK: Duration = Duration::from_millis(5);
 
 /// A thread and a task that sleep a little, over and over, and note how much they overslept.
 #[derive(Debug)]
-pub(crate) struct Canary {
+pub struct Canary {
     worst: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
@@ -18,7 +18,8 @@ pub(crate) struct Canary {
 
 impl Canary {
     /// Starts measuring, on this runtime and beside it.
-    pub(crate) fn start() -> Self {
+    #[must_use]
+    pub fn start() -> Self {
         let worst = Arc::new(AtomicU64::new(0));
         let stop = Arc::new(AtomicBool::new(false));
         let (thread_worst, thread_stop) = (Arc::clone(&worst), Arc::clone(&stop));
@@ -41,7 +42,8 @@ impl Canary {
     }
 
     /// The longest delay so far.
-    pub(crate) fn worst(&self) -> Duration {
+    #[must_use]
+    pub fn worst(&self) -> Duration {
         Duration::from_nanos(self.worst.load(Ordering::Relaxed))
     }
 }

@@ -16,6 +16,7 @@ mod execute;
 mod faults;
 pub mod history;
 mod holder;
+pub mod recording;
 mod register;
 mod report;
 mod runner;

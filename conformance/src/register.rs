@@ -13,7 +13,7 @@ use crate::history::{Event, Recorder, What, lost_updates};
 /// A number in a file, which several processes read, increase and write back under a lock. The
 /// fenced one refuses a token lower than one it has seen. Every write is recorded.
 #[derive(Debug)]
-pub(crate) struct Register {
+pub struct Register {
     path: PathBuf,
     fenced: bool,
     log: Arc<Recorder>,
@@ -31,20 +31,26 @@ struct Content {
 }
 
 impl Register {
-    pub(crate) fn fenced(folder: &Path, log: Arc<Recorder>) -> Self {
+    /// The fenced register of `folder`.
+    #[must_use]
+    pub fn fenced(folder: &Path, log: Arc<Recorder>) -> Self {
         Self { path: folder.join("fenced"), fenced: true, log }
     }
 
-    pub(crate) fn unfenced(folder: &Path, log: Arc<Recorder>) -> Self {
+    /// Its twin that takes whatever comes, which shows whether a fault did any harm.
+    #[must_use]
+    pub fn unfenced(folder: &Path, log: Arc<Recorder>) -> Self {
         Self { path: folder.join("unfenced"), fenced: false, log }
     }
 
-    pub(crate) fn read(&self) -> u64 {
+    /// The value.
+    #[must_use]
+    pub fn read(&self) -> u64 {
         self.open().1.value
     }
 
     /// Writes `value`; whether the register took it.
-    pub(crate) fn write(&self, token: FencingToken, value: u64) -> bool {
+    pub fn write(&self, token: FencingToken, value: u64) -> bool {
         let (mut file, mut content) = self.open();
         let accepted = !self.fenced || token.get() >= content.token;
         if accepted {
@@ -60,7 +66,8 @@ impl Register {
     }
 
     /// How many updates were overwritten by writers that had not seen them.
-    pub(crate) fn lost_updates(&self, events: &[Event]) -> usize {
+    #[must_use]
+    pub fn lost_updates(&self, events: &[Event]) -> usize {
         lost_updates(events, &self.path.display().to_string())
     }
 

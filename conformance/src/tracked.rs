@@ -10,7 +10,7 @@ use crate::history::{Recorder, What};
 /// A guard that writes down until when it says it is valid, what it answers, and when it announces
 /// its loss, so that the history can be held against it.
 #[derive(Debug)]
-pub(crate) struct Tracked {
+pub struct Tracked {
     guard: Option<LockGuard>,
     log: Arc<Recorder>,
     watch: JoinHandle<()>,
@@ -18,7 +18,8 @@ pub(crate) struct Tracked {
 
 impl Tracked {
     /// Tracks `guard` from now on.
-    pub(crate) fn new(guard: LockGuard, log: &Arc<Recorder>) -> Self {
+    #[must_use]
+    pub fn new(guard: LockGuard, log: &Arc<Recorder>) -> Self {
         let view = guard.view();
         log.record(view.key(), view.owner(), What::Valid { until: view.valid_until().as_nanos() });
         log.record(view.key(), view.owner(), What::Watching);
@@ -31,12 +32,13 @@ impl Tracked {
         Self { guard: Some(guard), log: Arc::clone(log), watch }
     }
 
-    pub(crate) fn guard(&self) -> &LockGuard {
+    /// The guard.
+    pub fn guard(&self) -> &LockGuard {
         self.guard.as_ref().expect("taken out only with the whole")
     }
 
-    /// Asks the guard whether it is valid.
-    pub(crate) fn is_valid(&self) -> bool {
+    /// Asks the guard whether it is valid, and records the answer.
+    pub fn is_valid(&self) -> bool {
         let guard = self.guard();
         let at = self.log.now();
         let valid = guard.is_valid();
@@ -53,7 +55,10 @@ impl Tracked {
     }
 
     /// Gives the lock back.
-    pub(crate) async fn unlock(self) -> Result<Release> {
+    ///
+    /// # Errors
+    /// Those of [`LockGuard::unlock`].
+    pub async fn unlock(self) -> Result<Release> {
         self.is_valid();
         self.into_guard().unlock().await
     }

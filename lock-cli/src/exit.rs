@@ -47,7 +47,10 @@ impl Exit {
             | ErrorKind::InvalidOptions
             | ErrorKind::InvalidUrl
             | ErrorKind::FeatureDisabled => Self::BadUsage,
-            ErrorKind::Unavailable | ErrorKind::Overloaded | ErrorKind::TooSlow => Self::Unreachable,
+            ErrorKind::Unavailable
+            | ErrorKind::Overloaded
+            | ErrorKind::TooSlow
+            | ErrorKind::NotReplicated => Self::Unreachable,
             ErrorKind::WaitTimeout => Self::Busy,
             ErrorKind::Lost => Self::Lost,
             _ => Self::StoreError,

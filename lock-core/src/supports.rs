@@ -14,7 +14,8 @@ pub struct Supports {
     pub queue: bool,
     /// `lock` blocks in the store itself.
     pub native_wait: bool,
-    /// `renew_many` costs one round trip, not one a lease.
+    /// `renew_many` costs one round trip, or one for each part the store divides its locks into, not
+    /// one a lease.
     pub batch_renew: bool,
     /// `hand_over` costs one round trip, not two.
     pub hand_over: bool,

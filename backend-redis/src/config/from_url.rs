@@ -6,15 +6,30 @@ use super::{RedisConfig, Topology};
 
 /// The port of a server that none is given for.
 const SERVER_PORT: u16 = 6379;
+/// The port of a Sentinel that none is given for.
+const SENTINEL_PORT: u16 = 26379;
 
 impl RedisConfig {
     /// The names of the URL options this backend takes.
-    pub const URL_OPTIONS: &'static [&'static str] =
-        &["prefix", "connect_timeout", "response_timeout", "queue", "waiter_liveness", "ca", "db"];
+    pub const URL_OPTIONS: &'static [&'static str] = &[
+        "prefix",
+        "connect_timeout",
+        "response_timeout",
+        "queue",
+        "waiter_liveness",
+        "ca",
+        "db",
+        "wait_replicas",
+        "sentinel_user",
+        "sentinel_password",
+    ];
 
     /// Reads a URL and takes this backend's options out of it:
     /// - `redis://[user[:password]@]host[:port][/database]`; encrypted with `rediss://`;
     ///   `valkey://` and `valkeys://` mean the same;
+    /// - `redis+sentinel://[user[:password]@]host[:port],…/master[/database]`; encrypted with
+    ///   `rediss+sentinel://`; user and password are those of the servers;
+    /// - `redis+cluster://[user[:password]@]host[:port],…`; encrypted with `rediss+cluster://`;
     /// - `redis+unix:/path/of/socket[?db=number]`.
     ///
     /// # Errors
@@ -24,8 +39,8 @@ impl RedisConfig {
         match url.scheme.as_str() {
             "redis+unix" => config.read_socket(url)?,
             scheme => {
-                config.tls = matches!(scheme, "rediss" | "valkeys");
-                config.read_server(url)?;
+                config.tls = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
+                config.read_servers(url)?;
             }
         }
         config.read_options(url)?;
@@ -33,13 +48,30 @@ impl RedisConfig {
         Ok(config)
     }
 
-    fn read_server(&mut self, url: &StoreUrl) -> Result<()> {
+    fn read_servers(&mut self, url: &StoreUrl) -> Result<()> {
         if url.hosts.is_empty() {
             return invalid("the URL names no server; write for example `redis://localhost`");
         }
-        self.topology = Topology::Single;
-        self.servers = url.hosts.iter().map(|host| host.with_default_port(SERVER_PORT)).collect();
-        self.database = database(&url.path)?;
+        let path = url.path.trim_matches('/');
+        let (port, path) = match url.scheme.split_once('+') {
+            Some((_, "sentinel")) => {
+                let (master, database) = path.split_once('/').unwrap_or((path, ""));
+                if master.is_empty() {
+                    return invalid(
+                        "the path of the URL names no master; write for example `redis+sentinel://h1,h2,h3/mymaster`",
+                    );
+                }
+                self.topology = Topology::Sentinel { master: master.to_owned() };
+                (SENTINEL_PORT, database)
+            }
+            Some(_) => {
+                self.topology = Topology::Cluster;
+                (SERVER_PORT, path)
+            }
+            None => (SERVER_PORT, path),
+        };
+        self.servers = url.hosts.iter().map(|host| host.with_default_port(port)).collect();
+        self.database = database(path)?;
         Ok(())
     }
 
@@ -69,6 +101,11 @@ impl RedisConfig {
             }
             self.waiter_liveness = period;
         }
+        if let Some(number) = url.take_number("wait_replicas")? {
+            self.wait_replicas = number;
+        }
+        self.sentinel_user = url.take("sentinel_user");
+        self.sentinel_password = url.take("sentinel_password");
         self.ca = url.take("ca").map(Into::into);
         if url.take("db").is_some() {
             return invalid(
@@ -80,7 +117,7 @@ impl RedisConfig {
 }
 
 fn database(path: &str) -> Result<i64> {
-    match path.trim_matches('/') {
+    match path {
         "" => Ok(0),
         number => number.parse().or_else(|_| {
             invalid("the path of the URL is no database's number; write for example `redis://localhost/1`")
@@ -119,6 +156,16 @@ mod tests {
         assert!(!config.queue);
         let config = read("redis://h?queue=on&waiter_liveness=3s").unwrap();
         assert_eq!((config.queue, config.waiter_liveness), (true, Duration::from_secs(3)));
+        let config =
+            read("redis+sentinel://u:p@a,b:7/my/2?sentinel_user=s&sentinel_password=t&wait_replicas=1")
+                .unwrap();
+        assert_eq!(config.topology, Topology::Sentinel { master: "my".to_owned() });
+        assert_eq!((config.servers, config.database), (vec!["a:26379".to_owned(), "b:7".to_owned()], 2));
+        assert_eq!((config.user.as_deref(), config.sentinel_user.as_deref()), (Some("u"), Some("s")));
+        assert_eq!((config.sentinel_password.as_deref(), config.wait_replicas), (Some("t"), 1));
+        let config = read("rediss+cluster://a,b:7").unwrap();
+        assert_eq!((config.topology, config.tls), (Topology::Cluster, true));
+        assert_eq!(config.servers, ["a:6379", "b:7"]);
         let config = read("redis+unix:/run/redis.sock?db=2").unwrap();
         assert_eq!((config.servers, config.database), (vec!["/run/redis.sock".to_owned()], 2));
     }
@@ -136,6 +183,11 @@ mod tests {
             ("redis://h?queue=on&waiter_liveness=1s", "2s"),
             ("redis://h?waiter_liveness=5s", "queue=true"),
             ("redis://h?ca=/ca.pem", "rediss://"),
+            ("redis+sentinel://h", "names no master"),
+            ("redis+cluster://h/1", "database"),
+            ("redis+cluster://h?prefix=%7Ba%7D", "braces"),
+            ("redis://h?sentinel_password=x", "no Sentinels"),
+            ("redis://h?wait_replicas=17", "above 16"),
             ("redis+unix:sock", "whole path"),
         ] {
             let error = read(url).unwrap_err();
@@ -147,6 +199,8 @@ mod tests {
     #[test]
     fn no_text_form_shows_the_password() {
         let config = read("redis://me:secret@h").unwrap();
+        assert!(!format!("{config:?}").contains("secret"));
+        let config = read("redis+sentinel://h/m?sentinel_password=secret").unwrap();
         assert!(!format!("{config:?}").contains("secret"));
     }
 }

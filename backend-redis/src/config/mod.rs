@@ -29,6 +29,14 @@ pub struct RedisConfig {
     pub password: Option<String>,
     /// The database's number. Default: 0.
     pub database: i64,
+    /// The user at the Sentinels, which have an access control list of their own. Default: none.
+    pub sentinel_user: Option<String>,
+    /// The password at the Sentinels. Default: none. Never shown.
+    pub sentinel_password: Option<String>,
+    /// On how many replicas a grant must have arrived before it counts, 0 to 16. One that does not get
+    /// there in ttl/12, at most 1 s, is given back, and the error is
+    /// [`NotReplicated`](distlock_core::ErrorKind::NotReplicated). Renewals are not waited for. Default: 0.
+    pub wait_replicas: u8,
     /// Whether to encrypt; needs the feature `tls`. Default: no.
     pub tls: bool,
     /// A file with the certificate authority to trust, in PEM format, in place of Mozilla's list.
@@ -74,6 +82,9 @@ impl Default for RedisConfig {
             user: None,
             password: None,
             database: 0,
+            sentinel_user: None,
+            sentinel_password: None,
+            wait_replicas: 0,
             tls: false,
             ca: None,
             prefix: "distlock:".to_owned(),
@@ -124,6 +135,21 @@ impl RedisConfig {
     #[must_use]
     pub const fn database(mut self, number: i64) -> Self {
         self.database = number;
+        self
+    }
+
+    /// Sets user and password at the Sentinels.
+    #[must_use]
+    pub fn sentinel_credentials(mut self, user: Option<String>, password: impl Into<String>) -> Self {
+        self.sentinel_user = user;
+        self.sentinel_password = Some(password.into());
+        self
+    }
+
+    /// Sets on how many replicas a grant must have arrived before it counts.
+    #[must_use]
+    pub const fn wait_replicas(mut self, number: u8) -> Self {
+        self.wait_replicas = number;
         self
     }
 
@@ -190,15 +216,35 @@ impl RedisConfig {
         if self.servers.is_empty() {
             return invalid("no server is named; write for example `127.0.0.1:6379`");
         }
-        if self.topology == Topology::Single && self.servers.len() > 1 {
-            return invalid(
-                "one server is meant, but several are named; use redis+sentinel:// or redis+cluster:// for servers that work together",
-            );
-        }
+        self.check_topology()?;
         if self.ca.is_some() && !self.tls {
             return invalid("`ca` has no use without encryption; write rediss:// instead of redis://");
         }
         Ok(())
+    }
+
+    fn check_topology(&self) -> Result<()> {
+        if self.wait_replicas > 16 {
+            return invalid("the option `wait_replicas` is above 16");
+        }
+        let has_sentinels = matches!(self.topology, Topology::Sentinel { .. });
+        if !has_sentinels && (self.sentinel_user.is_some() || self.sentinel_password.is_some()) {
+            return invalid("there are no Sentinels here to give credentials to");
+        }
+        match &self.topology {
+            Topology::Single if self.servers.len() > 1 => invalid(
+                "one server is meant, but several are named; use redis+sentinel:// or redis+cluster:// for servers that work together",
+            ),
+            Topology::Sentinel { master } if master.is_empty() => {
+                invalid("the master's name is empty; say what the Sentinels call it")
+            }
+            Topology::Cluster if self.database != 0 => invalid("a Cluster has no other database than 0"),
+            // Braces would decide which node has a lock, in place of our own.
+            Topology::Cluster if self.prefix.contains(['{', '}']) => {
+                invalid("in a Cluster the option `prefix` can't have braces")
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -222,6 +268,9 @@ impl fmt::Debug for RedisConfig {
             .field("user", &self.user)
             .field("password", &self.password.as_ref().map(|_| "…"))
             .field("database", &self.database)
+            .field("sentinel_user", &self.sentinel_user)
+            .field("sentinel_password", &self.sentinel_password.as_ref().map(|_| "…"))
+            .field("wait_replicas", &self.wait_replicas)
             .field("tls", &self.tls)
             .field("ca", &self.ca)
             .field("prefix", &self.prefix)

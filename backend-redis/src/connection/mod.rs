@@ -1,21 +1,33 @@
 //! The way to the server or servers.
 
+mod call;
+mod cluster;
+mod keeper;
 mod open;
 mod outstanding;
+mod retry;
+mod sentinel;
+mod server;
 mod shared;
 mod single;
+mod subscription;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use distlock_core::Effect;
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, PushInfo, RedisError, Value};
+use redis::{Cmd, ErrorKind, Pipeline, PushInfo, RedisError, Value};
 
+use crate::names::Names;
+
+pub(crate) use cluster::Cluster;
 pub(crate) use open::Opener;
+pub(crate) use retry::within;
+pub(crate) use sentinel::Sentinel;
+pub(crate) use server::Server;
 pub(crate) use shared::Shared;
-pub(crate) use single::Single;
+pub(crate) use subscription::Subscription;
 
 /// The way to a store: one server, the master that Sentinels name, or a Cluster.
 #[async_trait]
@@ -24,8 +36,12 @@ pub(crate) trait Link: Debug + Send + Sync {
     /// in time; may be dropped at any point, and then leaves nothing worse than a reply that nobody reads.
     async fn send(&self, command: &Cmd, key: Option<&[u8]>) -> Result<Value, Failure>;
 
-    /// Opens one more connection to the server that announces releases; what it pushes goes to `pushes`.
-    async fn listen(&self, pushes: Pushes) -> Result<MultiplexedConnection, Failure>;
+    /// Sends commands in a row to the server that has `key`, on a connection beside that of `send`:
+    /// one of them may make the server wait. Errors of single commands are values. As `send` otherwise.
+    async fn send_aside(&self, commands: &Pipeline, key: &[u8]) -> Result<Vec<Value>, Failure>;
+
+    /// Listens where releases are announced; what comes goes to `pushes`.
+    async fn subscribe(&self, names: &Names, pushes: Pushes) -> Result<Box<dyn Subscription>, Failure>;
 
     /// Keys of the same number can go into one script.
     fn slot(&self, _key: &[u8]) -> u16 {
@@ -61,4 +77,26 @@ impl Failure {
         };
         Self { error, effect }
     }
+
+    /// The backend was closed.
+    pub(crate) fn closed() -> Self {
+        Self::unsent(closed())
+    }
+
+    /// Another server took over while the command was under way; what the old one says does not count.
+    pub(crate) fn taken_over() -> Self {
+        let text = "another server took over while the command was under way";
+        Self {
+            error: std::io::Error::new(std::io::ErrorKind::ConnectionAborted, text).into(),
+            effect: Effect::Unknown,
+        }
+    }
+}
+
+fn closed() -> RedisError {
+    (ErrorKind::Client, crate::error::CLOSED).into()
+}
+
+fn timed_out() -> RedisError {
+    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
 }

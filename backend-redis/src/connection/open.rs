@@ -7,8 +7,8 @@ use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, RedisConnectionInfo, RedisResult,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind as RedisKind,
+    IntoConnectionInfo, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisResult, ServerErrorKind, Value,
 };
 
 use super::Pushes;
@@ -22,6 +22,7 @@ pub(crate) struct Opener {
     client: Client,
     connect_timeout: Duration,
     response_timeout: Duration,
+    wants_master: bool,
 }
 
 impl Opener {
@@ -41,7 +42,17 @@ impl Opener {
     }
 
     const fn of(config: &RedisConfig, client: Client) -> Self {
-        Self { client, connect_timeout: config.connect_timeout, response_timeout: config.response_timeout }
+        Self {
+            client,
+            connect_timeout: config.connect_timeout,
+            response_timeout: config.response_timeout,
+            wants_master: false,
+        }
+    }
+
+    /// The same, but a server that is not a master now is refused.
+    pub(super) fn of_a_master(self) -> Self {
+        Self { wants_master: true, ..self }
     }
 
     /// Longest time that a command may take.
@@ -74,8 +85,25 @@ impl Opener {
                 pushes(push);
                 Ok(())
             });
-        self.client.get_multiplexed_async_connection_with_config(&config).await
+        let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        if self.wants_master {
+            is_master(&redis::cmd("ROLE").query_async(&mut connection).await?)?;
+        }
+        Ok(connection)
     }
+}
+
+/// Checks an answer to `ROLE`. A server that was demoted, or that started as a replica, answers reads
+/// from data that may be old.
+pub(super) fn is_master(role: &Value) -> RedisResult<()> {
+    let is_master = match role {
+        Value::Array(parts) => parts.first() == Some(&Value::BulkString(b"master".to_vec())),
+        _ => false,
+    };
+    if is_master {
+        return Ok(());
+    }
+    Err((RedisKind::Server(ServerErrorKind::ReadOnly), "the server is not the master now").into())
 }
 
 fn connection_info(config: &RedisConfig, address: &str) -> Result<ConnectionInfo> {

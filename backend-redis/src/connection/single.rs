@@ -1,22 +1,21 @@
-//! One server.
+//! One connection.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
 use distlock_core::{Clock, Instant};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value};
+use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-use super::outstanding::Condition;
-use super::{Failure, Link, Opener, Pushes};
+use super::outstanding::{Condition, Outstanding};
+use super::{Failure, Opener, Pushes, closed};
 
 /// One connection to one server, which all callers share, and which is replaced when it breaks.
 ///
 /// The client crate's own manager is not enough: it answers the first call after a break with an
 /// error, never leaves a server that is silent, and lets callers wait for several attempts in a row.
 #[derive(Clone, Debug)]
-pub(crate) struct Single(Arc<State>);
+pub(super) struct Single(Arc<State>);
 
 #[derive(Debug)]
 struct State {
@@ -34,14 +33,15 @@ enum Current {
     Closed,
 }
 
+/// A connection that is open, as far as is known.
 #[derive(Clone, Debug)]
-struct Live {
+pub(super) struct Live {
     connection: MultiplexedConnection,
     condition: Arc<Condition>,
 }
 
 impl Single {
-    pub(crate) fn new(opener: Opener) -> Self {
+    pub(super) fn new(opener: Opener) -> Self {
         Self(Arc::new(State {
             opener,
             clock: Clock::system(),
@@ -51,7 +51,7 @@ impl Single {
     }
 
     /// The connection, opened if need be.
-    async fn live(&self) -> Result<Live, Failure> {
+    pub(super) async fn ready(&self) -> Result<Live, Failure> {
         if let Some(live) = self.0.current()? {
             return Ok(live);
         }
@@ -73,13 +73,23 @@ impl Single {
         let opened = tokio::spawn(async move { state.open(opening).await }).await;
         opened.unwrap_or_else(|_| Err(closed())).map_err(Failure::unsent)
     }
+
+    /// Fails if the connection was closed for good.
+    pub(super) fn check_open(&self) -> Result<(), Failure> {
+        self.0.current().map(drop)
+    }
+
+    /// Closes it for good.
+    pub(super) fn close(&self) {
+        *self.0.current.lock().unwrap_or_else(PoisonError::into_inner) = Current::Closed;
+    }
 }
 
 impl State {
     fn current(&self) -> Result<Option<Live>, Failure> {
         match &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
             Current::Open(live) if !live.condition.is_over() => Ok(Some(live.clone())),
-            Current::Closed => Err(Failure::unsent(closed())),
+            Current::Closed => Err(Failure::closed()),
             _ => Ok(None),
         }
     }
@@ -110,30 +120,28 @@ impl State {
     }
 }
 
-#[async_trait]
-impl Link for Single {
-    async fn send(&self, command: &Cmd, _key: Option<&[u8]>) -> Result<Value, Failure> {
-        let mut live = self.live().await?;
-        let outstanding = live.condition.send();
-        let result: RedisResult<Value> = command.query_async(&mut live.connection).await;
-        match &result {
-            Err(error) if error.is_unrecoverable_error() => live.condition.end(),
-            Err(error) if error.is_timeout() => {}
-            _ => outstanding.answered(),
-        }
+impl Live {
+    /// Sends one command and waits for its reply.
+    pub(super) async fn send(mut self, command: &Cmd) -> Result<Value, Failure> {
+        let outstanding = self.condition.send();
+        let result = command.query_async(&mut self.connection).await;
+        self.judge(outstanding, &result);
         result.map_err(Failure::after_send)
     }
 
-    async fn listen(&self, pushes: Pushes) -> Result<MultiplexedConnection, Failure> {
-        self.0.current()?;
-        self.0.opener.listen(pushes).await.map_err(Failure::unsent)
+    /// Sends commands in a row and waits for their replies; an error of one is a value.
+    pub(super) async fn send_all(mut self, commands: &Pipeline) -> Result<Vec<Value>, Failure> {
+        let outstanding = self.condition.send();
+        let result = self.connection.send_packed_commands(commands, 0, commands.len()).await;
+        self.judge(outstanding, &result);
+        result.map_err(Failure::after_send)
     }
 
-    fn close(&self) {
-        *self.0.current.lock().unwrap_or_else(PoisonError::into_inner) = Current::Closed;
+    fn judge<T>(&self, outstanding: Outstanding<'_>, result: &RedisResult<T>) {
+        match result {
+            Err(error) if error.is_unrecoverable_error() => self.condition.end(),
+            Err(error) if error.is_timeout() => {}
+            _ => outstanding.answered(),
+        }
     }
-}
-
-fn closed() -> RedisError {
-    (ErrorKind::Client, crate::error::CLOSED).into()
 }

@@ -6,6 +6,10 @@ local function text(number)
   return string.format('%.0f', number) -- tostring would round
 end
 
+local function is_error(answer)
+  return type(answer) == 'table' and answer.err
+end
+
 local function server_time()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
@@ -62,6 +66,13 @@ end
 -- Says until when somebody waits. Whoever still waits then leaves a new mark.
 local function mark(key, now, free_at)
   redis.call('HSET', key, 'mark', text(math.max(now + 1000, free_at) + 1000000))
+end
+
+-- A lock given back stays so, even where publishing is not allowed. In a Cluster the node alone has
+-- to hear of it, if it knows how (from version 7 on).
+local function announce(channel, shard_channel, message)
+  if shard_channel ~= '' and not is_error(redis.pcall('SPUBLISH', shard_channel, message)) then return end
+  redis.pcall('PUBLISH', channel, message)
 end
 
 -- `front` stands in front of the caller.

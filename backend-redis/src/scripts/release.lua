@@ -1,4 +1,4 @@
--- KEYS: record. ARGV: owner, channel, the lock's name to publish there.
+-- KEYS: record. ARGV: owner, channel, the lock's name to publish there, channel of the Cluster's node or ''.
 -- {1} released; {0} not held any more; {2} held by another owner; {-1} damaged.
 local key, now = KEYS[1], server_time()
 local record = read(key, now)
@@ -11,7 +11,6 @@ if is_mine then
 elseif record.held or record.shared > now or not place or place.front ~= NOBODY then
   return { record.held and 2 or 0 }
 end
--- A lock given back stays so, even where publishing is not allowed.
 local message = news(key, now, record, ARGV[3])
-if message then redis.pcall('PUBLISH', ARGV[2], message) end
+if message then announce(ARGV[2], ARGV[4], message) end
 return { is_mine and record.held and 1 or 0 }

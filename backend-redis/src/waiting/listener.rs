@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_core::Backoff;
-use redis::aio::MultiplexedConnection;
-use redis::{PushInfo, PushKind, RedisResult, Value};
+use redis::{PushInfo, PushKind, Value};
 
 use super::{Waiting, message};
-use crate::connection::{Failure, Pushes};
+use crate::connection::{Failure, Pushes, Subscription};
 
 /// How often the listener asks whether its connection still leads somewhere.
 const PING_EVERY: Duration = Duration::from_secs(5);
@@ -19,10 +18,10 @@ const IDLE_PINGS: u32 = 12;
 pub(super) async fn run(waiting: &Arc<Waiting>) {
     let mut pause = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
     while !waiting.hub.is_closed() {
-        if let Ok(connection) = subscribe(waiting).await {
+        if let Ok(subscription) = subscribe(waiting).await {
             pause.reset();
             waiting.hub.listens();
-            let ended = serve(waiting, connection).await;
+            let ended = serve(waiting, subscription).await;
             waiting.hub.disconnected();
             if ended {
                 return;
@@ -38,21 +37,20 @@ pub(super) async fn run(waiting: &Arc<Waiting>) {
     }
 }
 
-async fn subscribe(waiting: &Arc<Waiting>) -> Result<MultiplexedConnection, Failure> {
+async fn subscribe(waiting: &Arc<Waiting>) -> Result<Box<dyn Subscription>, Failure> {
     let hears = Arc::clone(waiting);
     let pushes: Pushes = Arc::new(move |push| receive(&hears, push));
-    let mut connection = waiting.store.link.listen(pushes).await?;
-    connection.subscribe(waiting.store.names.channel()).await.map_err(Failure::unsent)?;
-    Ok(connection)
+    waiting.store.link.subscribe(&waiting.store.names, pushes).await
 }
 
-/// Stays with one connection; true if nobody needs it any more.
-async fn serve(waiting: &Arc<Waiting>, mut connection: MultiplexedConnection) -> bool {
+/// Stays with one subscription; true if nobody needs it any more.
+async fn serve(waiting: &Arc<Waiting>, mut subscription: Box<dyn Subscription>) -> bool {
     let mut idle = 0;
     loop {
         tokio::select! {
             () = tokio::time::sleep(PING_EVERY) => {}
             () = waiting.attention.notified() => {}
+            () = subscription.outdated() => return false,
         }
         if waiting.hub.is_closed() {
             return true;
@@ -61,8 +59,7 @@ async fn serve(waiting: &Arc<Waiting>, mut connection: MultiplexedConnection) ->
         if idle >= IDLE_PINGS {
             return true;
         }
-        let answer: RedisResult<Value> = redis::cmd("PING").query_async(&mut connection).await;
-        if answer.is_err() {
+        if !subscription.is_alive().await {
             return false;
         }
     }
@@ -70,13 +67,13 @@ async fn serve(waiting: &Arc<Waiting>, mut connection: MultiplexedConnection) ->
 
 fn receive(waiting: &Waiting, push: PushInfo) {
     match (push.kind, push.data.as_slice()) {
-        (PushKind::Message, [_channel, Value::BulkString(message)]) => {
+        (PushKind::Message | PushKind::SMessage, [_channel, Value::BulkString(message)]) => {
             if let Some(whom) = message::read(message) {
                 waiting.hub.released(whom);
             }
         }
         // The listener finds out at its next ping, which it does at once.
-        (PushKind::Disconnection, _) => waiting.attention.notify_one(),
+        (PushKind::Disconnection | PushKind::SUnsubscribe, _) => waiting.attention.notify_one(),
         _ => {}
     }
 }

@@ -4,4 +4,4 @@ mod interposed;
 mod recorded;
 
 pub(crate) use interposed::{Fault, Interposed, Script};
-pub(crate) use recorded::Recorded;
+pub use recorded::Recorded;

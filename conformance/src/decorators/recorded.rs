@@ -13,7 +13,7 @@ use crate::history::{Recorder, What, nanos};
 
 /// Passes everything on to `inner` and records it.
 #[derive(Debug)]
-pub(crate) struct Recorded {
+pub struct Recorded {
     inner: Arc<dyn LockBackend>,
     log: Arc<Recorder>,
     admin: Option<Admin>,
@@ -107,7 +107,8 @@ impl Drop for Call<'_> {
 
 impl Recorded {
     /// Records what `inner` does in `log`.
-    pub(crate) fn new(inner: Arc<dyn LockBackend>, log: Arc<Recorder>) -> Self {
+    #[must_use]
+    pub fn new(inner: Arc<dyn LockBackend>, log: Arc<Recorder>) -> Self {
         let admin =
             inner.admin().is_some().then(|| Admin { inner: Arc::clone(&inner), log: Arc::clone(&log) });
         Self { inner, log, admin }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::event::{Event, What, nanos};
-use super::queue;
 use super::{Promises, Violation};
+use super::{ends, queue};
 use std::collections::BTreeMap;
 
 /// How long a store may keep the place of a waiter that does not ask again, beyond its ttl.
@@ -25,7 +25,7 @@ struct Possible<'a> {
 
 pub(crate) fn check(key: &str, events: &[&Event], promises: Promises, delay: Duration) -> Vec<Violation> {
     let mut violations = baseless_refusals(key, events, nanos(promises.lateness + delay));
-    violations.extend(overlong_waits(key, events, nanos(WAIT_SLACK + delay)));
+    violations.extend(overlong_waits(key, events));
     if promises.fifo {
         violations.extend(queue::inversions(key, events));
     }
@@ -134,7 +134,8 @@ fn answer(possible: &mut BTreeMap<u64, Possible<'_>>, op: u64, at: u64, stays: u
     }
 }
 
-fn overlong_waits(key: &str, events: &[&Event], slack: u64) -> Vec<Violation> {
+fn overlong_waits(key: &str, events: &[&Event]) -> Vec<Violation> {
+    let ends = ends::of(events);
     let mut began = BTreeMap::new();
     let mut violations = Vec::new();
     for event in events {
@@ -143,7 +144,8 @@ fn overlong_waits(key: &str, events: &[&Event], slack: u64) -> Vec<Violation> {
                 began.insert(op, event.at.saturating_add(patience));
             }
             What::Waited { op } => {
-                if let Some(deadline) = began.get(&op)
+                let slack = ends.get(&event.process).map(|end| nanos(WAIT_SLACK).saturating_add(end.delay));
+                if let (Some(deadline), Some(slack)) = (began.get(&op), slack)
                     && event.at > deadline.saturating_add(slack)
                 {
                     let late = event.at - deadline;
@@ -211,14 +213,19 @@ mod tests {
 
     #[test]
     fn a_wait_past_its_deadline_is_not() {
-        let wait = |ended| {
-            let script = Script::new().at(1, "a", What::Wait { op: 1, patience: Some(100) }).at(
-                ended,
-                "a",
-                What::Waited { op: 1 },
-            );
-            overlong_waits("k", &script.events().iter().collect::<Vec<_>>(), 20).len()
-        };
-        assert_eq!((wait(121), wait(122)), (0, 1));
+        const MS: u64 = 1_000_000;
+        let wait =
+            |ended, killed: bool| {
+                let mut script = Script::new()
+                    .at(MS, "a", What::Wait { op: 1, patience: Some(100 * MS) })
+                    .at(ended, "a", What::Waited { op: 1 });
+                if !killed {
+                    script = script.at(9000 * MS, "", What::End { delay: 20 * MS });
+                }
+                overlong_waits("k", &script.events().iter().collect::<Vec<_>>()).len()
+            };
+        let last = 1121 * MS;
+        assert_eq!((wait(last, false), wait(last + 1, false)), (0, 1));
+        assert_eq!(wait(last + 1, true), 0, "it may have been stopped, and could not say so");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Violation;
+use super::ends::{self, End};
 use super::event::{Event, What, nanos};
 
 /// How long an announcement may take on an idle machine. The measured scheduling delay comes on top.
@@ -17,16 +18,9 @@ struct Watched {
     ended: bool,
 }
 
-/// The end of one process's recording, and what an announcement may take there. A process that was
-/// killed has none and owes nothing; one that was stopped has measured that as a delay.
-struct End {
-    at: u64,
-    allowed: u64,
-}
-
 pub(crate) fn check(key: &str, events: &[&Event]) -> Vec<Violation> {
     let mut guards: BTreeMap<&str, Watched> = BTreeMap::new();
-    let ends = ends(events);
+    let ends = ends::of(events);
     let mut violations = Vec::new();
     for event in events {
         let guard = guards.entry(&event.owner).or_default();
@@ -50,9 +44,9 @@ pub(crate) fn check(key: &str, events: &[&Event]) -> Vec<Violation> {
             What::Lost { until } if !guard.ended => {
                 guard.ended = true;
                 if let Some(end) = ends.get(&event.process)
-                    && event.at > until.saturating_add(end.allowed)
+                    && event.at > due(until, end)
                 {
-                    let (late, allowed) = (event.at - until, end.allowed);
+                    let (late, allowed) = (event.at - until, due(0, end));
                     let text = format!(
                         "the loss of {} was announced {late} ns after its validity; {allowed} are allowed",
                         event.owner
@@ -67,7 +61,7 @@ pub(crate) fn check(key: &str, events: &[&Event]) -> Vec<Violation> {
     for (owner, guard) in guards {
         if let Some(end) = guard.process.and_then(|process| ends.get(&process))
             && !guard.ended
-            && end.at > guard.until.saturating_add(end.allowed)
+            && end.at > due(guard.until, end)
         {
             let text = format!(
                 "the loss of {owner} was never announced; its validity ended at {}, the recording at {}",
@@ -79,14 +73,9 @@ pub(crate) fn check(key: &str, events: &[&Event]) -> Vec<Violation> {
     violations
 }
 
-fn ends(events: &[&Event]) -> BTreeMap<u32, End> {
-    let end = |event: &&Event| match event.what {
-        What::End { delay } => {
-            Some((event.process, End { at: event.at, allowed: nanos(PROMPT).saturating_add(delay) }))
-        }
-        _ => None,
-    };
-    events.iter().filter_map(end).collect()
+/// Until when a loss must have been announced whose validity ended at `until`.
+fn due(until: u64, end: &End) -> u64 {
+    until.saturating_add(nanos(PROMPT)).saturating_add(end.delay)
 }
 
 #[cfg(test)]

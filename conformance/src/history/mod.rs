@@ -13,6 +13,7 @@
 //! loss was announced, the validity that the holder was told ended. Nobody may rely on more, so an
 //! overlap of two definite holds is a fault of the store or of the client, never of the check.
 
+mod ends;
 mod event;
 mod exclusion;
 mod fencing;

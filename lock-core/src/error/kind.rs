@@ -27,6 +27,8 @@ pub enum ErrorKind {
     WaitTimeout,
     /// The grant came so late that nothing of its ttl was left; it was given back.
     TooSlow,
+    /// The grant did not arrive on as many replicas as the caller wants; it was given back.
+    NotReplicated,
     /// The lock was held and is not held any more.
     Lost,
     /// The store's record is not one of ours, or is damaged.
@@ -41,7 +43,10 @@ impl ErrorKind {
     /// Whether the same call may succeed later without anybody changing anything.
     #[must_use]
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::Unavailable | Self::Overloaded | Self::TooSlow | Self::WaitTimeout)
+        matches!(
+            self,
+            Self::Unavailable | Self::Overloaded | Self::TooSlow | Self::NotReplicated | Self::WaitTimeout
+        )
     }
 }
 

@@ -1,0 +1,207 @@
+//! A Cluster, whose nodes share the slots among them.
+
+mod keep;
+mod listing;
+mod subscription;
+mod view;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use distlock_core::Result as CoreResult;
+use redis::{Cmd, Pipeline, Value};
+use tokio::sync::watch;
+
+use super::call::{Call, answers};
+use super::keeper::{Doubt, Keeper, Kept};
+use super::retry::{Patience, is_lasting, shows_the_right_server};
+use super::{Failure, Link, Opener, Pushes, Server, Subscription, timed_out, within};
+use crate::config::RedisConfig;
+use crate::hash_slot::slot_of;
+use crate::names::Names;
+use view::{Owner, View};
+
+/// A Cluster, whose nodes share the slots among them.
+///
+/// One task asks the nodes who has what, whenever a call finds that something is not as it was; calls
+/// follow. `docs/adr/0010-redis-cluster-connections.md` says why the client crate's own Cluster connection
+/// is not used.
+#[derive(Debug)]
+pub(crate) struct Cluster(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    config: RedisConfig,
+    slots: Vec<u16>,
+    keeper: Keeper,
+    view: watch::Sender<View>,
+    servers: Mutex<HashMap<String, Server>>,
+    /// Slots that a node said it does not have, the node, and who has them by its word.
+    moved: Mutex<Vec<(u16, String, String)>>,
+}
+
+impl Cluster {
+    pub(crate) fn new(config: &RedisConfig, names: &Names) -> CoreResult<Self> {
+        let mut servers = HashMap::new();
+        for address in &config.servers {
+            servers.insert(address.clone(), Server::new(Opener::new(config, address)?));
+        }
+        Ok(Self(Arc::new(State {
+            config: config.clone(),
+            slots: names.slots().collect(),
+            keeper: Keeper::default(),
+            view: watch::Sender::default(),
+            servers: Mutex::new(servers),
+            moved: Mutex::default(),
+        })))
+    }
+}
+
+impl State {
+    /// The node that has the slot, as soon as that is known.
+    async fn owner(self: &Arc<Self>, slot: Option<u16>) -> Result<Arc<Owner>, Failure> {
+        Keeper::start(self);
+        if let Some(owner) = self.view.borrow().owner(slot) {
+            return Ok(Arc::clone(owner));
+        }
+        let mut views = self.view.subscribe();
+        let known = views.wait_for(|view| {
+            view.is_closed || view.owner(slot).is_some() || view.trouble.as_ref().is_some_and(is_lasting)
+        });
+        within(self.config.connect_timeout, known).await;
+        let view = self.view.borrow();
+        match view.owner(slot) {
+            _ if view.is_closed => Err(Failure::closed()),
+            Some(owner) => Ok(Arc::clone(owner)),
+            None => Err(Failure::unsent(view.trouble.clone().unwrap_or_else(timed_out))),
+        }
+    }
+
+    /// Sends a call to the slot's owner, for as long as it is the owner.
+    async fn send(self: &Arc<Self>, call: Call<'_>, slot: Option<u16>) -> Result<Value, Failure> {
+        let patience = Patience::new(self.config.response_timeout);
+        loop {
+            match self.send_once(call, slot).await {
+                Err(failure) if patience.bears(&failure) => patience.pause().await,
+                result => return result,
+            }
+        }
+    }
+
+    async fn send_once(self: &Arc<Self>, call: Call<'_>, slot: Option<u16>) -> Result<Value, Failure> {
+        let owner = self.owner(slot).await?;
+        let doubt = Doubt::new(&self.keeper);
+        let live = tokio::select! {
+            biased;
+            () = self.replaced(slot, &owner) => return Err(Failure::unsent(Failure::taken_over().error)),
+            live = call.connection(&owner.server).ready() => live?,
+        };
+        let result = tokio::select! {
+            biased;
+            () = self.replaced(slot, &owner) => Err(Failure::taken_over()),
+            result = call.send(live) => result,
+        };
+        if let (Err(failure), Some(slot)) = (&result, slot)
+            && let Some((address, _)) = failure.error.redirect_node()
+        {
+            let address = full_address(address, &owner.address);
+            if failure.error.code() == Some("ASK") {
+                doubt.dispel();
+                let server = self.server(&address)?;
+                return call.ask(call.connection(&server).ready().await?).await;
+            }
+            self.moved().push((slot, owner.address.clone(), address));
+        }
+        if shows_the_right_server(&result) {
+            doubt.dispel();
+        }
+        result
+    }
+
+    /// Resolves when the slot has another owner, or the link is closed.
+    async fn replaced(&self, slot: Option<u16>, owner: &Owner) {
+        let is_other = |view: &View| {
+            let has_other = |slot| view.owner(Some(slot)).is_some_and(|now| now.address != owner.address);
+            view.is_closed || slot.is_some_and(has_other)
+        };
+        // The sender lives as long as `self`.
+        let _ = self.view.subscribe().wait_for(is_other).await;
+    }
+
+    fn server(&self, address: &str) -> Result<Server, Failure> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = servers.get(address) {
+            return Ok(server.clone());
+        }
+        let opener = Opener::new(&self.config, address).map_err(|_| {
+            Failure::unsent(std::io::Error::other("a node names an address that can't be read").into())
+        })?;
+        let server = Server::new(opener);
+        servers.insert(address.to_owned(), server.clone());
+        Ok(server)
+    }
+
+    fn moved(&self) -> std::sync::MutexGuard<'_, Vec<(u16, String, String)>> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.view.send_modify(|view| *view = View { is_closed: true, ..View::default() });
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.keeper.ring();
+    }
+}
+
+impl Kept for State {
+    fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    async fn keep(self: Arc<Self>) {
+        keep::keep(&self).await;
+    }
+}
+
+#[async_trait]
+impl Link for Cluster {
+    async fn send(&self, command: &Cmd, key: Option<&[u8]>) -> Result<Value, Failure> {
+        self.0.send(Call::One(command), key.map(slot_of)).await
+    }
+
+    async fn send_aside(&self, commands: &Pipeline, key: &[u8]) -> Result<Vec<Value>, Failure> {
+        self.0.send(Call::Aside(commands), Some(slot_of(key))).await.map(answers)
+    }
+
+    async fn subscribe(&self, names: &Names, pushes: Pushes) -> Result<Box<dyn Subscription>, Failure> {
+        let doubt = Doubt::new(&self.0.keeper);
+        let subscription = subscription::open(&self.0, names, pushes).await?;
+        doubt.dispel();
+        Ok(subscription)
+    }
+
+    fn slot(&self, key: &[u8]) -> u16 {
+        slot_of(key)
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// A redirection without a host means the node that gave it.
+fn full_address(redirection: &str, from: &str) -> String {
+    match (redirection.strip_prefix(':'), from.rsplit_once(':')) {
+        (Some(port), Some((host, _))) => format!("{host}:{port}"),
+        _ => match redirection.rsplit_once(':') {
+            Some((host, port)) if host.contains(':') && !host.starts_with('[') => format!("[{host}]:{port}"),
+            _ => redirection.to_owned(),
+        },
+    }
+}

@@ -1,0 +1,90 @@
+//! Which failures another try may cure.
+
+use std::time::Duration;
+
+use distlock_core::{Clock, Effect, Instant};
+use redis::{ErrorKind, RedisError, Value};
+
+use super::Failure;
+
+/// Between two tries of one call.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// What servers say while they change places.
+const CHANGING_PLACES: &[&str] = &["READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "ASK"];
+
+/// How long one call is tried. Only what certainly changed nothing is sent again, so a call's effect
+/// is never hidden.
+#[derive(Debug)]
+pub(super) struct Patience {
+    clock: Clock,
+    until: Instant,
+}
+
+impl Patience {
+    pub(super) fn new(limit: Duration) -> Self {
+        let clock = Clock::system();
+        Self { until: clock.now().plus(limit), clock }
+    }
+
+    /// Whether to try again.
+    pub(super) fn bears(&self, failure: &Failure) -> bool {
+        failure.effect == Effect::None && !is_lasting(&failure.error) && self.clock.now() < self.until
+    }
+
+    /// Gives the servers time.
+    pub(super) async fn pause(&self) {
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Bounds what may be dropped at any point: questions, and calls whose caller says that they may have
+/// been carried out.
+pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = tokio::time::sleep(limit) => None,
+    }
+}
+
+/// Whether somebody has to change something before another try can work.
+pub(super) fn is_lasting(error: &RedisError) -> bool {
+    match error.code() {
+        Some(_) => !is_answer_of_changing_places(error),
+        None => !matches!(error.kind(), ErrorKind::Io | ErrorKind::ClusterConnectionNotFound),
+    }
+}
+
+/// Whether a server said that it is not, or not yet, the one to ask.
+pub(super) fn is_answer_of_changing_places(error: &RedisError) -> bool {
+    error.code().is_some_and(|code| CHANGING_PLACES.contains(&code))
+}
+
+/// Whether an answer shows that the server is the one to ask.
+pub(super) fn shows_the_right_server(result: &Result<Value, Failure>) -> bool {
+    match result {
+        Ok(_) => true,
+        Err(failure) => failure.error.code().is_some() && !is_answer_of_changing_places(&failure.error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::ServerErrorKind;
+
+    #[test]
+    fn only_what_changed_nothing_and_may_pass_is_tried_again() {
+        let patience = Patience::new(Duration::from_secs(60));
+        let refused = |kind| Failure::after_send(RedisError::from((ErrorKind::Server(kind), "no")));
+        assert!(patience.bears(&refused(ServerErrorKind::ReadOnly)));
+        assert!(patience.bears(&refused(ServerErrorKind::Moved)));
+        assert!(!patience.bears(&refused(ServerErrorKind::NoScript)));
+        assert!(!patience.bears(&refused(ServerErrorKind::TryAgain)), "another try with fewer keys helps");
+        assert!(!patience.bears(&Failure::taken_over()), "it may have been carried out");
+        assert!(patience.bears(&Failure::unsent(Failure::taken_over().error)));
+        assert!(!patience.bears(&Failure::closed()));
+        assert!(!Patience::new(Duration::ZERO).bears(&refused(ServerErrorKind::ReadOnly)));
+    }
+}

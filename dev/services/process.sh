@@ -1,0 +1,149 @@
+# Servers as plain processes. Each has a folder SVC_DIR/NAME with the files `command`, `pid`, `started`, `port`
+# and `log`, and its data in `data/`.
+
+# use_folder new|kept: the set's folder, and the first port of its block if it is up.
+use_folder() {
+    case $1 in
+    new) SVC_DIR=$(mktemp -d "${TMPDIR:-/tmp}/distlock-services.XXXXXX") || exit 1 ;;
+    *) SVC_DIR=${SVC_DIR:-${TMPDIR:-/tmp}/distlock-services-$(id -u)} ;;
+    esac
+    BASE=$(cat "$SVC_DIR/base" 2>/dev/null)
+}
+
+lock_set() {
+    mkdir -p "$SVC_DIR" || exit 1
+    exec 8>"$SVC_DIR/lock"
+    flock 8
+}
+
+unlock_set() {
+    exec 8>&-
+}
+
+now_ms() {
+    date +%s%3N
+}
+
+server_names() {
+    local folder
+    for folder in "$SVC_DIR"/*/; do
+        [ ! -f "$folder/command" ] || basename "$folder"
+    done
+}
+
+server_file() {
+    cat "$SVC_DIR/$1/$2" 2>/dev/null || echo -
+}
+
+# spawn NAME PORT COMMAND..: starts a server; the command is kept for a later start.
+spawn() {
+    local name=$1 port=$2
+    shift 2
+    mkdir -p "$SVC_DIR/$name/data"
+    printf '%q ' "$@" >"$SVC_DIR/$name/command"
+    echo "$port" >"$SVC_DIR/$name/port"
+    launch "$name"
+}
+
+# In a session of its own, so that a signal to the caller's group doesn't reach it; without our locks, which
+# would otherwise last as long as the server.
+launch() {
+    local folder=$SVC_DIR/$1
+    (
+        cd "$folder" || exit 1
+        eval "exec setsid $(cat command)"
+    ) </dev/null >>"$folder/log" 2>&1 8>&- 9>&- &
+    remember "$1" $!
+}
+
+# Writes a process down. A pid is ours only while its start time is the same.
+remember() {
+    local state
+    state=$(process_state "$2") && echo "${state##* }" >"$SVC_DIR/$1/started"
+    echo "$2" >"$SVC_DIR/$1/pid"
+    # Nobody wants the shell to report its end.
+    disown "$2" 2>/dev/null
+}
+
+# The state letter of a process and its start time.
+process_state() {
+    local line fields
+    { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
+    # The command's name, in parentheses, may contain blanks.
+    read -ra fields <<<"${line##*) }"
+    echo "${fields[0]} ${fields[19]}"
+}
+
+is_alive() {
+    local pid state
+    { read -r pid <"$SVC_DIR/$1/pid"; } 2>/dev/null || return 1
+    state=$(process_state "$pid") || return 1
+    [ "${state%% *}" != Z ] && [ "${state##* }" = "$(server_file "$1" started)" ]
+}
+
+# send_signal NAME SIGNAL
+send_signal() {
+    is_alive "$1" && kill -s "$2" "$(server_file "$1" pid)" 2>/dev/null
+}
+
+# Waits until a killed server is out of the way; a zombie has let go of its ports and files.
+wait_gone() {
+    local tries
+    for ((tries = 0; tries < 500; tries++)); do
+        is_alive "$1" || return 0
+        sleep 0.02
+    done
+    die "$1 does not end"
+}
+
+# remove_server NAME SIGNAL: ends a server, gently first if the signal is, and removes its folder.
+remove_server() {
+    local name=$1 tries
+    if send_signal "$name" "$2"; then
+        # A stopped process would never see the signal.
+        send_signal "$name" CONT
+        for ((tries = 0; tries < 100; tries++)); do
+            is_alive "$name" || break
+            sleep 0.05
+        done
+        send_signal "$name" KILL
+        wait_gone "$name"
+    fi
+    rm -rf "${SVC_DIR:?}/$name"
+}
+
+# wait_until WHAT NAME.. -- PROBE..: polls until the probe succeeds *and* the named servers live: a stranger on
+# the same port would answer for a server that failed to start.
+wait_until() {
+    local what=$1 names=() name deadline pause=2
+    shift
+    while [ "$1" != -- ]; do
+        names+=("$1")
+        shift
+    done
+    shift
+    deadline=$(($(now_ms) + SVC_TIMEOUT * 1000))
+    until "$@" >/dev/null 2>&1 && all_alive "${names[@]}"; do
+        for name in "${names[@]}"; do
+            if ! is_alive "$name"; then
+                echo "services: $name has ended; its last words:" >&2
+                tail -n 5 "$SVC_DIR/$name/log" >&2
+                return 1
+            fi
+        done
+        if [ "$(now_ms)" -ge "$deadline" ]; then
+            echo "services: $what is not ready after $SVC_TIMEOUT s" >&2
+            return 1
+        fi
+        # Each question starts processes: rarer ones, the longer it takes.
+        sleep "$(printf '0.%02d' "$pause")"
+        pause=$((pause < 20 ? pause + 1 : 20))
+    done
+}
+
+all_alive() {
+    local name
+    for name in "$@"; do
+        is_alive "$name" || return 1
+    done
+}

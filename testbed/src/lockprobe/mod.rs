@@ -1,0 +1,117 @@
+//! Clients in processes of their own, which can be stopped and killed, and what they lived through.
+//!
+//! A program that can connect to a store calls [`main`] when it was started as a probe:
+//!
+//! ```no_run
+//! use std::{process::ExitCode, sync::Arc};
+//! use distlock_core::{LockBackend, MemoryBackend};
+//! use distlock_testbed::lockprobe;
+//!
+//! fn main() -> ExitCode {
+//!     if lockprobe::asked() {
+//!         return lockprobe::main(|_url| async { Ok(Arc::new(MemoryBackend::new()) as Arc<dyn LockBackend>) });
+//!     }
+//!     // The test: it starts this same program as a `Probe`, hurts it, and checks `histories`.
+//!     ExitCode::SUCCESS
+//! }
+//! ```
+
+mod contender;
+mod process;
+mod work;
+
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use distlock_conformance::history::{Event, Recorder, What};
+use distlock_conformance::recording::{Canary, Recorded};
+use distlock_core::{LockBackend, LockClient, Result};
+use tokio::sync::watch;
+
+use contender::Contender;
+pub use process::{Probe, ProbeSlot};
+pub use work::Work;
+
+/// How long a probe may take to give its locks back.
+const SHUTDOWN: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// Whether this process was started as a probe.
+#[must_use]
+pub fn asked() -> bool {
+    std::env::var_os(Work::VARIABLE).is_some()
+}
+
+/// Works as a probe until the parent says stop or ends, and then gives everything back. `connect` gets
+/// the URL that the parent chose.
+///
+/// # Panics
+/// If this process was not started as a probe, or can't connect to the store.
+pub fn main<F, Fut>(connect: F) -> ExitCode
+where
+    F: FnOnce(String) -> Fut,
+    Fut: Future<Output = Result<Arc<dyn LockBackend>>>,
+{
+    let work = Work::asked();
+    die_with_parent();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be built");
+    runtime.block_on(async {
+        let backend = connect(work.url.clone()).await.expect("the store takes a connection");
+        serve(backend, work).await;
+    });
+    // Whatever still runs, as a crash would end it.
+    runtime.shutdown_background();
+    ExitCode::SUCCESS
+}
+
+/// A stopped process does not notice that its orders ended.
+fn die_with_parent() {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .expect("Linux has known this for long");
+}
+
+async fn serve(backend: Arc<dyn LockBackend>, work: Work) {
+    let path = work.folder.join(format!("{}.jsonl", std::process::id()));
+    let log = Arc::new(Recorder::to_file(backend.clock(), &path).expect("the folder is writable"));
+    let client = LockClient::new(Arc::new(Recorded::new(backend, Arc::clone(&log))));
+    let canary = Canary::start();
+    let stop = end_of_orders();
+    let contenders = (0..work.contenders).map(|number| {
+        let contender = Contender::new(&work, number, client.clone(), Arc::clone(&log));
+        tokio::spawn(contender.contend(stop.clone()))
+    });
+    // All of them, before the first is waited for.
+    let contenders: Vec<_> = contenders.collect();
+    for contender in contenders {
+        contender.await.expect("no contender panics");
+    }
+    let _ = client.shutdown(SHUTDOWN).await;
+    log.record("", "", What::End { delay: u64::try_from(canary.worst().as_nanos()).unwrap_or(u64::MAX) });
+}
+
+/// Turns true when the parent closes the input, or ends.
+fn end_of_orders() -> watch::Receiver<bool> {
+    let (over, stop) = watch::channel(false);
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        let _ = over.send(true);
+    });
+    stop
+}
+
+/// What all probes that wrote into `folder` lived through.
+///
+/// # Errors
+/// If a history can't be read.
+pub fn histories(folder: &Path) -> std::io::Result<Vec<Event>> {
+    let mut events = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "jsonl") {
+            events.extend(Recorder::read(&path)?);
+        }
+    }
+    Ok(events)
+}

@@ -1,0 +1,105 @@
+//! Probes and a nemesis for a long time, and the history as the judge.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use distlock_conformance::history::{self, Event, Promises, Violation, What};
+
+use crate::lockprobe::{self, ProbeSlot, Work};
+use crate::nemesis::{Action, Nemesis, Step, Target};
+
+/// A long run: some probes at work on one store, and a nemesis that hurts them, and whatever else it
+/// is given. The calling program must be able to serve as a probe: see [`lockprobe`].
+#[derive(Debug)]
+pub struct Soak {
+    work: Work,
+    probes: usize,
+    time: Duration,
+}
+
+/// What came of it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// The choices' seed.
+    pub seed: u64,
+    /// How many locks were granted.
+    pub grants: usize,
+    /// How many updates of unfenced resources were lost: the harm that fences prevented elsewhere.
+    pub lost_without_fence: usize,
+    /// What the nemesis did.
+    pub steps: Vec<Step>,
+    /// Promises that were broken.
+    pub violations: Vec<Violation>,
+    /// Everything that happened.
+    pub events: Vec<Event>,
+}
+
+impl Soak {
+    /// `probes` probes do this work for about `time`.
+    #[must_use]
+    pub const fn new(work: Work, probes: usize, time: Duration) -> Self {
+        Self { work, probes, time }
+    }
+
+    /// Runs it, and holds the history against `promises`. The nemesis stops and kills probes, and
+    /// does what `actions` says to the `targets`.
+    ///
+    /// # Panics
+    /// If a probe fails by itself.
+    pub async fn run(self, targets: Vec<Arc<dyn Target>>, actions: &[Action], promises: Promises) -> Report {
+        let Self { work, probes, time } = self;
+        let slots: Vec<_> = (0..probes)
+            .map(|number| {
+                let mut own = work.clone();
+                own.seed = work.seed.wrapping_add(number as u64);
+                Arc::new(ProbeSlot::start(number, own))
+            })
+            .collect();
+        let mut all: Vec<Arc<dyn Target>> = targets;
+        all.extend(slots.iter().map(|slot| Arc::clone(slot) as Arc<dyn Target>));
+        let pace = (work.ttl * 2, work.ttl);
+        let steps = Nemesis::new(work.seed, all, actions).pace(pace.0, pace.1).rage(time).await;
+        for slot in &slots {
+            slot.finish().await;
+        }
+        let events = lockprobe::histories(&work.folder).expect("the histories can be read");
+        Report {
+            seed: work.seed,
+            grants: events.iter().filter(|event| matches!(event.what, What::Granted { .. })).count(),
+            lost_without_fence: lost_without_fence(&events),
+            steps,
+            violations: history::check(&events, promises),
+            events,
+        }
+    }
+}
+
+fn lost_without_fence(events: &[Event]) -> usize {
+    let unfenced = events.iter().filter_map(|event| match &event.what {
+        What::Write { resource, fenced: false, .. } => Some(resource.as_str()),
+        _ => None,
+    });
+    let resources: std::collections::BTreeSet<&str> = unfenced.collect();
+    resources.into_iter().map(|resource| history::lost_updates(events, resource)).sum()
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "seed {}: {} grants, {} events, {} troubles, {} updates lost where no fence was, {} violations",
+            self.seed,
+            self.grants,
+            self.events.len(),
+            self.steps.len(),
+            self.lost_without_fence,
+            self.violations.len()
+        )?;
+        for violation in self.violations.iter().take(20) {
+            writeln!(f, "  {violation}")?;
+        }
+        Ok(())
+    }
+}

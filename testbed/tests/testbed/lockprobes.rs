@@ -1,0 +1,104 @@
+//! Probes, and what their histories show.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use distlock_conformance::history::{Event, Promises, What};
+use distlock_core::{LockBackend, Result};
+use distlock_sql::sqlite::{SqliteBackend, SqliteConfig};
+use distlock_testbed::lockprobe::{self, Probe, Work};
+use distlock_testbed::{Action, Soak};
+use libtest_mimic::Trial;
+
+use crate::support::{Missing, trial, until};
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let nothing = Missing::nothing();
+    vec![
+        trial("lockprobes::a_sound_store_stands_the_nemesis", &nothing, sound()),
+        trial("lockprobes::a_store_that_excludes_nobody_is_found_out", &nothing, unsound()),
+        trial(
+            "lockprobes::a_stopped_probe_is_succeeded_and_a_killed_one_leaves_its_history",
+            &nothing,
+            stopped(),
+        ),
+    ]
+}
+
+/// How this program connects when it is a probe. `apart:` is a broken store: each process has a file
+/// of its own.
+pub(crate) async fn connect(url: String) -> Result<Arc<dyn LockBackend>> {
+    let file = match url.strip_prefix("apart:") {
+        Some(file) => format!("{file}-{}", std::process::id()),
+        None => url,
+    };
+    Ok(Arc::new(SqliteBackend::connect(SqliteConfig::new(&file)).await?))
+}
+
+fn work(folder: &Path, apart: bool) -> Work {
+    let file = folder.join("locks.db").display().to_string();
+    let seed = fastrand::u64(..);
+    eprintln!("lockprobes: seed {seed}");
+    Work::new(if apart { format!("apart:{file}") } else { file }, folder, seed)
+}
+
+fn promises() -> Promises {
+    Promises::of(&SqliteBackend::describe())
+}
+
+async fn sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let soak = Soak::new(work(folder.path(), false), 3, Duration::from_secs(8));
+    let report = soak.run(Vec::new(), &[Action::Pause, Action::Restart], promises()).await;
+    assert!(report.violations.is_empty(), "{report}");
+    assert!(report.grants >= 10 && report.steps.len() >= 2, "{report}");
+}
+
+async fn unsound() {
+    let folder = tempfile::tempdir().unwrap();
+    let soak = Soak::new(work(folder.path(), true), 3, Duration::from_secs(4));
+    let report = soak.run(Vec::new(), &[Action::Pause], promises()).await;
+    let checks: Vec<_> = report.violations.iter().map(|violation| violation.check).collect();
+    assert!(checks.contains(&"H1"), "holds overlap: {report}");
+    assert!(report.lost_without_fence > 0, "and it does harm: {report}");
+}
+
+async fn stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = work(folder.path(), false).keys(["only".to_owned()]);
+    let (one, two) = (Probe::start(Probe::this_program(), &work), Probe::start(Probe::this_program(), &work));
+    let (first, second) = (one.pid(), two.pid());
+    until("both get the lock", || {
+        [first, second].map(|pid| grants(folder.path(), pid)).iter().all(|n| *n > 2)
+    })
+    .await;
+
+    one.pause();
+    let of_first = history(folder.path(), first).len();
+    let before = grants(folder.path(), second);
+    until("the other goes on", || grants(folder.path(), second) > before + 2).await;
+    assert_eq!(history(folder.path(), first).len(), of_first, "it is stopped");
+    one.resume();
+    until("it goes on too", || history(folder.path(), first).len() > of_first).await;
+
+    one.kill().await;
+    let before = grants(folder.path(), second);
+    until("the other goes on again", || grants(folder.path(), second) > before + 2).await;
+    two.finish().await;
+    let events = lockprobe::histories(folder.path()).unwrap();
+    let ends = |pid| {
+        events.iter().filter(|event| event.process == pid && matches!(event.what, What::End { .. })).count()
+    };
+    assert_eq!((ends(first), ends(second)), (0, 1));
+    assert_eq!(distlock_conformance::history::check(&events, promises()), []);
+}
+
+fn history(folder: &Path, pid: u32) -> Vec<Event> {
+    let events = lockprobe::histories(folder).unwrap();
+    events.into_iter().filter(|event| event.process == pid).collect()
+}
+
+fn grants(folder: &Path, pid: u32) -> usize {
+    history(folder, pid).iter().filter(|event| matches!(event.what, What::Granted { .. })).count()
+}
