@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use distlock_core::{
     BackendInfo, Busy, Claim, Clock, Error, ErrorKind, Exclusion, ExpiryClock, Fairness, FenceScope,
-    Guarantees, Health, Lease, LockBackend, LockKey, LockRequest, Operation, Release, Renewal, Result,
-    StoreUrl, Supports, TryLock,
+    Guarantees, Health, Lease, LockAdmin, LockBackend, LockKey, LockRequest, Operation, Release, Renewal,
+    Result, StoreUrl, Supports, TryLock,
 };
 use redis::aio::ConnectionManager;
 
@@ -24,8 +24,8 @@ use crate::{acquire, hand_over, probe, release, renew};
 /// The crate's documentation says what it promises and what it does not.
 #[derive(Debug)]
 pub struct RedisBackend {
-    info: BackendInfo,
-    store: Arc<Store>,
+    pub(crate) info: BackendInfo,
+    pub(crate) store: Arc<Store>,
     waiting: Arc<Waiting>,
     /// For how long one sign of life keeps a place in the queue, if there is one.
     liveness: Option<Duration>,
@@ -39,7 +39,8 @@ impl RedisBackend {
     /// - `FeatureDisabled`: encryption is asked for, and the feature `tls` is off.
     /// - `Unavailable`: the server can't be reached.
     /// - `PermissionDenied`: it refuses the credentials, or the right to do what locks need.
-    /// - `Misconfigured`: it is older than Redis 6, or its certificate is not trusted.
+    /// - `Misconfigured`: it is older than Redis 6, a replica, or throws keys away when it is full
+    ///   ([`RedisConfig::allow_eviction`]); or the files for encryption, or its certificate, won't do.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
@@ -63,7 +64,7 @@ impl RedisBackend {
     }
 
     /// Connects where `client` does, with its address, credentials and encryption. Of `config`, prefix,
-    /// queue and time-outs count.
+    /// time-outs, queue, `credentials` and `allow_eviction` count.
     ///
     /// # Errors
     /// As [`RedisBackend::connect`].
@@ -116,7 +117,7 @@ impl RedisBackend {
         guarantees.ttl_grain = Duration::from_millis(1);
         guarantees.ttl_min = Duration::from_millis(100);
         guarantees.survives_restart = false;
-        let supports = Supports::NONE.push().batch_renew().hand_over().adopt().processes();
+        let supports = Supports::NONE.push().batch_renew().hand_over().admin().adopt().processes();
         BackendInfo::new(name(topology), guarantees, supports)
     }
 
@@ -135,8 +136,7 @@ impl RedisBackend {
     }
 
     async fn start(config: &RedisConfig, link: Arc<dyn Link>) -> Result<Self> {
-        let store = Store::new(link, Names::new(&config.prefix));
-        store.command(&redis::cmd("PING")).await?;
+        let store = connected(config, link).await?;
         let waiting = Waiting::new(Arc::clone(&store));
         let info = if config.queue {
             Self::describe_queue(&config.topology)
@@ -151,7 +151,7 @@ impl RedisBackend {
     }
 
     /// Names the operation and the key in an error.
-    fn during(&self, operation: Operation, key: &LockKey) -> impl Fn(Error) -> Error {
+    pub(crate) fn during(&self, operation: Operation, key: &LockKey) -> impl Fn(Error) -> Error {
         let name = self.info.name;
         move |error| error.on_backend(name).in_operation(operation).for_key(key)
     }
@@ -164,15 +164,23 @@ impl RedisBackend {
     }
 }
 
+/// A store that gave a sign of life and is fit for locks.
+pub(crate) async fn connected(config: &RedisConfig, link: Arc<dyn Link>) -> Result<Arc<Store>> {
+    let store = Store::new(link, Names::new(&config.prefix));
+    store.command(&redis::cmd("PING")).await?;
+    probe::refuse_unfit(&store, config).await?;
+    Ok(store)
+}
+
 /// The way to the servers of a configuration.
-fn link(config: &RedisConfig) -> Result<Arc<dyn Link>> {
+pub(crate) fn link(config: &RedisConfig) -> Result<Arc<dyn Link>> {
     match (&config.topology, config.servers.first()) {
         (Topology::Single, Some(server)) => Ok(Arc::new(Single::new(Opener::new(config, server)?))),
         _ => Err(Error::new(ErrorKind::Unsupported, "this version connects to single servers only")),
     }
 }
 
-const fn name(topology: &Topology) -> &'static str {
+pub(crate) const fn name(topology: &Topology) -> &'static str {
     match topology {
         Topology::Single => "redis",
         Topology::Sentinel { .. } => "redis-sentinel",
@@ -180,7 +188,7 @@ const fn name(topology: &Topology) -> &'static str {
     }
 }
 
-fn connecting(topology: &Topology, error: Error) -> Error {
+pub(crate) fn connecting(topology: &Topology, error: Error) -> Error {
     error.on_backend(name(topology)).in_operation(Operation::Connect)
 }
 
@@ -235,6 +243,10 @@ impl LockBackend for RedisBackend {
     async fn probe(&self) -> Result<Health> {
         let health = probe::probe(&self.store).await;
         health.map_err(|error| error.on_backend(self.info.name).in_operation(Operation::Probe))
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
     }
 
     fn commands_sent(&self) -> Option<u64> {

@@ -3,10 +3,13 @@
 use distlock_core::{Effect, Error, ErrorKind, Result};
 use redis::{ErrorKind as RedisKind, RedisError};
 
-use crate::connection::Failure;
+use crate::connection::{Failure, tls};
 
 /// What every call says after the backend was closed.
 pub(crate) const CLOSED: &str = "the backend was closed; connect again";
+
+/// What an opening says when the provider of credentials has none.
+pub(crate) const NO_CREDENTIALS: &str = "the credentials provider gave no credentials";
 
 /// Codes with which a server refuses a script before it writes anything.
 pub(crate) const REFUSALS: &[&str] = &[
@@ -119,6 +122,9 @@ fn of_connection(error: &RedisError, effect: Effect) -> (ErrorKind, &'static str
         RedisKind::Client if effect == Effect::None && error.to_string().contains(CLOSED) => {
             (ErrorKind::Shutdown, CLOSED)
         }
+        RedisKind::Client if error.to_string().contains(NO_CREDENTIALS) => {
+            (ErrorKind::Unavailable, "the credentials provider gave no credentials; see the cause")
+        }
         RedisKind::AuthenticationFailed => (
             ErrorKind::PermissionDenied,
             "the server refused user and password; percent-encode special characters of a password in a URL",
@@ -134,10 +140,18 @@ fn of_connection(error: &RedisError, effect: Effect) -> (ErrorKind, &'static str
             ErrorKind::Unavailable,
             "nobody listens at the server's address; see that it runs and that host and port are right",
         ),
-        // The client crate passes on what TLS says as text.
-        _ if effect == Effect::None && error.to_string().contains("certificate") => (
-            ErrorKind::Misconfigured,
-            "the server's certificate is not accepted; name its authority with the option `ca`, and the host as the certificate does",
+        _ if effect == Effect::None
+            && let Some(meaning) = tls::meaning(&error.to_string()) =>
+        {
+            (ErrorKind::Misconfigured, meaning)
+        }
+        _ if effect == Effect::None && error.is_timeout() => (
+            ErrorKind::Unavailable,
+            "the server can't be reached in time; see that it runs, that the network lets through, and that it speaks TLS if rediss:// is meant, and none with redis://",
+        ),
+        _ if effect == Effect::None && error.is_connection_dropped() => (
+            ErrorKind::Unavailable,
+            "the server closed the connection at once; see its log, and whether it wants rediss:// instead of redis://",
         ),
         _ if effect == Effect::None => (
             ErrorKind::Unavailable,

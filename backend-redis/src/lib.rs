@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 mod acquire;
+mod admin;
 mod backend;
 mod config;
 mod connection;
 mod error;
+mod fence_gate;
 mod hand_over;
 mod names;
 mod probe;
@@ -21,7 +23,8 @@ use distlock_core::{Driver, LockBackend};
 pub use redis;
 
 pub use backend::RedisBackend;
-pub use config::{RedisConfig, Topology};
+pub use config::{Credentials, CredentialsProvider, RedisConfig, Topology};
+pub use fence_gate::{FencedScript, RedisFenceGate};
 
 /// The URL schemes of this backend.
 pub const SCHEMES: &[&str] = &["redis", "rediss", "valkey", "valkeys", "redis+unix"];

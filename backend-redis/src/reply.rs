@@ -21,11 +21,9 @@ pub(crate) fn granted(value: &Value) -> Result<Granted> {
     match parts(value)? {
         [Value::Int(1), token] => Ok(Granted::Token(token_of(token)?)),
         [Value::Int(0), token, owner, left, metadata, turn] => {
-            let (token, left) = (token_of(token)?, left_of(left)?);
-            let Ok(owner) = text(owner)?.parse::<OwnerId>() else { return Err(damaged()) };
-            let holder =
-                Holder::new(owner, token).expires_in(left).metadata(Metadata::decode(&text(metadata)?));
-            Ok(Granted::Busy(Busy::by(holder, left_of(turn)?), token.get()))
+            let holder = holder(token, owner, left, metadata)?;
+            let token = holder.token.get();
+            Ok(Granted::Busy(Busy::by(holder, left_of(turn)?), token))
         }
         [Value::Int(2), token, turn] => {
             let mut busy = Busy::unknown();
@@ -38,11 +36,27 @@ pub(crate) fn granted(value: &Value) -> Result<Granted> {
     }
 }
 
+/// Reads what a script says about who holds a lock.
+pub(crate) fn holder(token: &Value, owner: &Value, left: &Value, metadata: &Value) -> Result<Holder> {
+    let Ok(owner) = text(owner)?.parse::<OwnerId>() else { return Err(damaged()) };
+    let holder = Holder::new(owner, token_of(token)?).expires_in(left_of(left)?);
+    Ok(holder.metadata(Metadata::decode(&text(metadata)?)))
+}
+
 /// Reads an answer that is one number; below zero, the record is damaged.
 pub(crate) fn number(value: &Value) -> Result<i64> {
     match parts(value)? {
         [Value::Int(number)] if *number < 0 => Err(damaged()),
         [Value::Int(number)] => Ok(*number),
+        _ => unreadable(),
+    }
+}
+
+/// Reads a server's clock: in microseconds since 1970.
+pub(crate) fn time_of(answer: &Value) -> Result<u64> {
+    let [seconds, micros] = parts(answer)? else { return unreadable() };
+    match (text(seconds)?.parse::<u64>(), text(micros)?.parse::<u64>()) {
+        (Ok(seconds), Ok(micros)) => Ok(seconds.saturating_mul(1_000_000).saturating_add(micros)),
         _ => unreadable(),
     }
 }
@@ -55,7 +69,8 @@ pub(crate) fn parts(value: &Value) -> Result<&[Value]> {
     }
 }
 
-fn token_of(value: &Value) -> Result<FencingToken> {
+/// Reads a token.
+pub(crate) fn token_of(value: &Value) -> Result<FencingToken> {
     text(value)?.parse().map_err(|_| damaged())
 }
 

@@ -7,7 +7,7 @@ use redis::Cmd;
 /// One script; the server knows it by its hash once it has seen it.
 #[derive(Debug)]
 pub(crate) struct Script {
-    text: &'static str,
+    text: String,
     hash: String,
 }
 
@@ -40,11 +40,17 @@ scripts! {
     RELEASE = "release.lua";
     /// Passes a lock on.
     HAND_OVER = "hand_over.lua";
+    /// Looks at many records.
+    INSPECT = "inspect.lua";
+    /// Takes a lock away.
+    FORCE_UNLOCK = "force_unlock.lua";
 }
 
 impl Script {
-    fn new(text: &'static str) -> Self {
-        Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
+    /// The script `text`.
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { hash: redis::Script::new(&text).get_hash().to_owned(), text }
     }
 
     /// Runs the script by its hash; fails with NOSCRIPT where the server has not seen it.
@@ -60,7 +66,7 @@ impl Script {
     /// Teaches the script to the server.
     pub(crate) fn load(&self) -> Cmd {
         let mut command = redis::cmd("SCRIPT");
-        command.arg("LOAD").arg(self.text);
+        command.arg("LOAD").arg(&self.text);
         command
     }
 }

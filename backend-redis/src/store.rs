@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use distlock_core::{Clock, Instant, Result};
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 
-use crate::connection::{Failure, Link};
+use crate::connection::{Failure, Link, Node};
 use crate::error::classify;
 use crate::names::Names;
+use crate::reply::time_of;
 use crate::script::Script;
 
 /// The store: names, the way to the servers, and what every command passes through.
@@ -50,6 +51,22 @@ impl Store {
     /// Sends a command that is no script to any server.
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value> {
         self.send(command, None).await.map_err(classify)
+    }
+
+    /// The servers that together have all keys.
+    pub(crate) async fn nodes(&self) -> Result<Vec<Node>> {
+        self.link.nodes().await.map_err(classify)
+    }
+
+    /// Sends a command that is no script to one server.
+    pub(crate) async fn command_to(&self, node: &Node, command: &Cmd) -> Result<Value> {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.link.send_to(node, command).await.map_err(classify)
+    }
+
+    /// A server's clock, in microseconds since 1970.
+    pub(crate) async fn server_time(&self, node: &Node) -> Result<u64> {
+        time_of(&self.command_to(node, &redis::cmd("TIME")).await?)
     }
 
     /// How many commands were sent so far.

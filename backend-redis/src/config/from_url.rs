@@ -9,8 +9,18 @@ const SERVER_PORT: u16 = 6379;
 
 impl RedisConfig {
     /// The names of the URL options this backend takes.
-    pub const URL_OPTIONS: &'static [&'static str] =
-        &["prefix", "connect_timeout", "response_timeout", "queue", "waiter_liveness", "ca", "db"];
+    pub const URL_OPTIONS: &'static [&'static str] = &[
+        "prefix",
+        "connect_timeout",
+        "response_timeout",
+        "queue",
+        "waiter_liveness",
+        "ca",
+        "cert",
+        "key",
+        "allow_eviction",
+        "db",
+    ];
 
     /// Reads a URL and takes this backend's options out of it:
     /// - `redis://[user[:password]@]host[:port][/database]`; encrypted with `rediss://`;
@@ -70,6 +80,11 @@ impl RedisConfig {
             self.waiter_liveness = period;
         }
         self.ca = url.take("ca").map(Into::into);
+        self.cert = url.take("cert").map(Into::into);
+        self.key = url.take("key").map(Into::into);
+        if let Some(on) = url.take_switch("allow_eviction")? {
+            self.allow_eviction = on;
+        }
         if url.take("db").is_some() {
             return invalid(
                 "the database's number stands in the path; write for example `redis://localhost/1`",
@@ -119,6 +134,10 @@ mod tests {
         assert!(!config.queue);
         let config = read("redis://h?queue=on&waiter_liveness=3s").unwrap();
         assert_eq!((config.queue, config.waiter_liveness), (true, Duration::from_secs(3)));
+        let config = read("rediss://h?cert=/c.pem&key=/k.pem&allow_eviction=true").unwrap();
+        assert_eq!(config.cert.as_deref(), Some(std::path::Path::new("/c.pem")));
+        assert_eq!(config.key.as_deref(), Some(std::path::Path::new("/k.pem")));
+        assert!(config.allow_eviction);
         let config = read("redis+unix:/run/redis.sock?db=2").unwrap();
         assert_eq!((config.servers, config.database), (vec!["/run/redis.sock".to_owned()], 2));
     }
@@ -136,6 +155,9 @@ mod tests {
             ("redis://h?queue=on&waiter_liveness=1s", "2s"),
             ("redis://h?waiter_liveness=5s", "queue=true"),
             ("redis://h?ca=/ca.pem", "rediss://"),
+            ("redis://h?cert=/c.pem&key=/k.pem", "rediss://"),
+            ("rediss://h?cert=/c.pem", "go together"),
+            ("redis://h?allow_eviction=maybe", "allow_eviction"),
             ("redis+unix:sock", "whole path"),
         ] {
             let error = read(url).unwrap_err();

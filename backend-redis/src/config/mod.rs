@@ -1,12 +1,16 @@
 //! Where the servers are and how to use them.
 
+mod credentials;
 mod from_url;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_core::{Error, ErrorKind, Result};
+
+pub use credentials::{Credentials, CredentialsProvider};
 
 /// Where the servers are and how to use them.
 ///
@@ -27,6 +31,8 @@ pub struct RedisConfig {
     pub user: Option<String>,
     /// The password. Never shown.
     pub password: Option<String>,
+    /// Who knows the credentials if they change; counts instead of `user` and `password`. Default: none.
+    pub credentials: Option<Arc<dyn CredentialsProvider>>,
     /// The database's number. Default: 0.
     pub database: i64,
     /// Whether to encrypt; needs the feature `tls`. Default: no.
@@ -34,6 +40,14 @@ pub struct RedisConfig {
     /// A file with the certificate authority to trust, in PEM format, in place of Mozilla's list.
     /// Default: none.
     pub ca: Option<PathBuf>,
+    /// A file with the certificate to show to a server that wants one, and those that vouch for it,
+    /// in PEM format; goes with `key`. Default: none.
+    pub cert: Option<PathBuf>,
+    /// A file with the private key of `cert`, in PEM format. Default: none.
+    pub key: Option<PathBuf>,
+    /// Whether to use a server that throws keys away when its memory is full, locks among them.
+    /// Default: no, such a server is refused.
+    pub allow_eviction: bool,
     /// What all names in the store start with. All programs that share locks need the same; no
     /// prefix in use may be the beginning of another one. Up to 128 bytes; default `distlock:`.
     pub prefix: String,
@@ -73,9 +87,13 @@ impl Default for RedisConfig {
             servers: vec!["127.0.0.1:6379".to_owned()],
             user: None,
             password: None,
+            credentials: None,
             database: 0,
             tls: false,
             ca: None,
+            cert: None,
+            key: None,
+            allow_eviction: false,
             prefix: "distlock:".to_owned(),
             connect_timeout: Duration::from_secs(1),
             response_timeout: Duration::from_secs(2),
@@ -120,6 +138,13 @@ impl RedisConfig {
         self
     }
 
+    /// Sets who knows the credentials, which may change while the program runs.
+    #[must_use]
+    pub fn credentials(mut self, provider: impl CredentialsProvider + 'static) -> Self {
+        self.credentials = Some(Arc::new(provider));
+        self
+    }
+
     /// Sets the database's number.
     #[must_use]
     pub const fn database(mut self, number: i64) -> Self {
@@ -138,6 +163,20 @@ impl RedisConfig {
     #[must_use]
     pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
         self.ca = Some(file.into());
+        self
+    }
+
+    /// Sets the files with the certificate to show and its private key.
+    #[must_use]
+    pub fn identity(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        (self.cert, self.key) = (Some(cert.into()), Some(key.into()));
+        self
+    }
+
+    /// Sets whether to use a server that throws keys away when its memory is full.
+    #[must_use]
+    pub const fn allow_eviction(mut self, on: bool) -> Self {
+        self.allow_eviction = on;
         self
     }
 
@@ -195,8 +234,14 @@ impl RedisConfig {
                 "one server is meant, but several are named; use redis+sentinel:// or redis+cluster:// for servers that work together",
             );
         }
-        if self.ca.is_some() && !self.tls {
-            return invalid("`ca` has no use without encryption; write rediss:// instead of redis://");
+        let files = [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)];
+        if let Some((name, _)) = files.iter().find(|(_, file)| file.is_some() && !self.tls) {
+            return invalid(format!(
+                "`{name}` has no use without encryption; write rediss:// instead of redis://"
+            ));
+        }
+        if self.cert.is_some() != self.key.is_some() {
+            return invalid("`cert` and `key` go together: a certificate and its private key");
         }
         Ok(())
     }
@@ -221,9 +266,13 @@ impl fmt::Debug for RedisConfig {
             .field("servers", &self.servers)
             .field("user", &self.user)
             .field("password", &self.password.as_ref().map(|_| "…"))
+            .field("credentials", &self.credentials.as_ref().map(|_| "…"))
             .field("database", &self.database)
             .field("tls", &self.tls)
             .field("ca", &self.ca)
+            .field("cert", &self.cert)
+            .field("key", &self.key)
+            .field("allow_eviction", &self.allow_eviction)
             .field("prefix", &self.prefix)
             .field("connect_timeout", &self.connect_timeout)
             .field("response_timeout", &self.response_timeout)

@@ -1,9 +1,11 @@
 //! The way to the server or servers.
 
+mod authentication;
 mod open;
 mod outstanding;
 mod shared;
 mod single;
+pub(crate) mod tls;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -27,6 +29,16 @@ pub(crate) trait Link: Debug + Send + Sync {
     /// Opens one more connection to the server that announces releases; what it pushes goes to `pushes`.
     async fn listen(&self, pushes: Pushes) -> Result<MultiplexedConnection, Failure>;
 
+    /// The servers that together have all keys. One, unless this is a Cluster.
+    async fn nodes(&self) -> Result<Vec<Node>, Failure> {
+        Ok(vec![Node::default()])
+    }
+
+    /// Sends one command that has no key to one of the [`nodes`](Link::nodes); else as [`Link::send`].
+    async fn send_to(&self, _node: &Node, command: &Cmd) -> Result<Value, Failure> {
+        self.send(command, None).await
+    }
+
     /// Keys of the same number can go into one script.
     fn slot(&self, _key: &[u8]) -> u16 {
         0
@@ -35,6 +47,10 @@ pub(crate) trait Link: Debug + Send + Sync {
     /// Closes the connections.
     fn close(&self);
 }
+
+/// A server, by its address; empty where there is only one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Node(pub(crate) String);
 
 /// Receives what a server sends unasked. Must not block.
 pub(crate) type Pushes = Arc<dyn Fn(PushInfo) + Send + Sync>;

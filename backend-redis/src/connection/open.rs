@@ -1,5 +1,7 @@
 //! Opening connections.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_core::{Error, ErrorKind, Result};
@@ -7,19 +9,23 @@ use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, RedisConnectionInfo, RedisResult,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind as RedisKind,
+    IntoConnectionInfo, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, RedisResult,
 };
 
-use super::Pushes;
-use crate::config::RedisConfig;
-use crate::error::classify_opening;
+use super::{Pushes, tls};
+use crate::config::{Credentials, CredentialsProvider, RedisConfig};
+use crate::error::{NO_CREDENTIALS, classify_opening};
 use crate::script;
 
+/// Whom a password without a user belongs to.
+const DEFAULT_USER: &str = "default";
+
 /// Opens connections to one server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Opener {
     client: Client,
+    credentials: Option<Arc<dyn CredentialsProvider>>,
     connect_timeout: Duration,
     response_timeout: Duration,
 }
@@ -28,7 +34,7 @@ impl Opener {
     /// Opens connections to the server at `address`.
     pub(crate) fn new(config: &RedisConfig, address: &str) -> Result<Self> {
         let info = connection_info(config, address)?;
-        let client = if config.tls { tls_client(config, info)? } else { plain_client(info)? };
+        let client = if config.tls { tls::client(config, info)? } else { plain_client(info)? };
         Ok(Self::of(config, client))
     }
 
@@ -40,8 +46,13 @@ impl Opener {
         Ok(Self::of(config, plain_client(info)?))
     }
 
-    const fn of(config: &RedisConfig, client: Client) -> Self {
-        Self { client, connect_timeout: config.connect_timeout, response_timeout: config.response_timeout }
+    fn of(config: &RedisConfig, client: Client) -> Self {
+        Self {
+            client,
+            credentials: config.credentials.clone(),
+            connect_timeout: config.connect_timeout,
+            response_timeout: config.response_timeout,
+        }
     }
 
     /// Longest time that a command may take.
@@ -74,7 +85,53 @@ impl Opener {
                 pushes(push);
                 Ok(())
             });
-        self.client.get_multiplexed_async_connection_with_config(&config).await
+        self.authorised_client().await?.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    /// Whether somebody else knows the credentials, and may know better ones.
+    pub(crate) const fn has_provider(&self) -> bool {
+        self.credentials.is_some()
+    }
+
+    /// Changes when the credentials do.
+    pub(crate) fn credentials_version(&self) -> u64 {
+        self.credentials.as_ref().map_or(0, |provider| provider.version())
+    }
+
+    /// Authenticates an open connection with the credentials of the moment.
+    pub(crate) async fn authenticate(&self, connection: &mut MultiplexedConnection) -> RedisResult<()> {
+        let Some(provider) = &self.credentials else { return Ok(()) };
+        let credentials = self.ask(&**provider).await?;
+        let mut command = redis::cmd("AUTH");
+        command.arg(credentials.user_name().unwrap_or(DEFAULT_USER)).arg(credentials.secret());
+        command.exec_async(connection).await
+    }
+
+    /// The client, with the credentials of the moment.
+    async fn authorised_client(&self) -> RedisResult<Client> {
+        let Some(provider) = &self.credentials else { return Ok(self.client.clone()) };
+        let credentials = self.ask(&**provider).await?;
+        let info = self.client.get_connection_info().clone();
+        let settings = info
+            .redis_settings()
+            .clone()
+            .set_username(credentials.user_name().unwrap_or(DEFAULT_USER))
+            .set_password(credentials.secret());
+        Client::open(info.set_redis_settings(settings))
+    }
+
+    async fn ask(&self, provider: &dyn CredentialsProvider) -> RedisResult<Credentials> {
+        let answer = tokio::select! {
+            answer = provider.credentials() => answer.map_err(|error| error.to_string()),
+            () = tokio::time::sleep(self.connect_timeout) => Err("no answer in time".to_owned()),
+        };
+        answer.map_err(|cause| RedisError::from((RedisKind::Client, NO_CREDENTIALS, cause)))
+    }
+}
+
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opener").field("client", &self.client).finish_non_exhaustive()
     }
 }
 
@@ -125,27 +182,4 @@ fn tcp_settings(config: &RedisConfig) -> TcpSettings {
 
 fn plain_client(info: ConnectionInfo) -> Result<Client> {
     Client::open(info).map_err(classify_opening)
-}
-
-#[cfg(feature = "tls")]
-fn tls_client(config: &RedisConfig, info: ConnectionInfo) -> Result<Client> {
-    let root_cert = config.ca.as_ref().map(|path| {
-        std::fs::read(path).map_err(|error| {
-            Error::new(
-                ErrorKind::Misconfigured,
-                format!("the file of `ca`, {}, can't be read", path.display()),
-            )
-            .caused_by(error)
-        })
-    });
-    let certificates = redis::TlsCertificates { client_tls: None, root_cert: root_cert.transpose()? };
-    Client::build_with_tls(info, certificates).map_err(classify_opening)
-}
-
-#[cfg(not(feature = "tls"))]
-fn tls_client(_config: &RedisConfig, _info: ConnectionInfo) -> Result<Client> {
-    Err(Error::new(
-        ErrorKind::FeatureDisabled,
-        "encrypted connections need the cargo feature `tls`, which this build lacks",
-    ))
 }

@@ -8,6 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
+use super::authentication::Authentication;
 use super::outstanding::Condition;
 use super::{Failure, Link, Opener, Pushes};
 
@@ -38,6 +39,7 @@ enum Current {
 struct Live {
     connection: MultiplexedConnection,
     condition: Arc<Condition>,
+    authentication: Arc<Authentication>,
 }
 
 impl Single {
@@ -92,9 +94,11 @@ impl State {
                 ends.end();
             }
         });
+        // Read before they are asked for: a change meanwhile is noticed later.
+        let authentication = Arc::new(Authentication::of(self.opener.credentials_version()));
         match self.opener.open(pushes).await {
             Ok(connection) => {
-                let live = Live { connection, condition };
+                let live = Live { connection, condition, authentication };
                 let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
                 if matches!(*current, Current::Closed) {
                     return Err(closed());
@@ -113,15 +117,13 @@ impl State {
 #[async_trait]
 impl Link for Single {
     async fn send(&self, command: &Cmd, _key: Option<&[u8]>) -> Result<Value, Failure> {
-        let mut live = self.live().await?;
-        let outstanding = live.condition.send();
-        let result: RedisResult<Value> = command.query_async(&mut live.connection).await;
-        match &result {
-            Err(error) if error.is_unrecoverable_error() => live.condition.end(),
-            Err(error) if error.is_timeout() => {}
-            _ => outstanding.answered(),
+        match self.send_once(command).await {
+            // The connection is not worth anything any more; a new one asks for the credentials.
+            Err(failure) if failure.error.code() == Some("NOAUTH") && self.0.opener.has_provider() => {
+                self.send_once(command).await
+            }
+            result => result,
         }
-        result.map_err(Failure::after_send)
     }
 
     async fn listen(&self, pushes: Pushes) -> Result<MultiplexedConnection, Failure> {
@@ -131,6 +133,23 @@ impl Link for Single {
 
     fn close(&self) {
         *self.0.current.lock().unwrap_or_else(PoisonError::into_inner) = Current::Closed;
+    }
+}
+
+impl Single {
+    async fn send_once(&self, command: &Cmd) -> Result<Value, Failure> {
+        let mut live = self.live().await?;
+        live.authentication.keep_up(&self.0.opener, &mut live.connection).await;
+        let outstanding = live.condition.send();
+        let result: RedisResult<Value> = command.query_async(&mut live.connection).await;
+        match &result {
+            Err(error) if error.is_unrecoverable_error() || error.code() == Some("NOAUTH") => {
+                live.condition.end();
+            }
+            Err(error) if error.is_timeout() => {}
+            _ => outstanding.answered(),
+        }
+        result.map_err(Failure::after_send)
     }
 }
 
