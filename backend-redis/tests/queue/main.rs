@@ -10,6 +10,7 @@
     reason = "tests stop at the first surprise, and wait with deadlines; the support serves several programs"
 )]
 
+mod administering;
 mod clocks;
 mod crowds;
 mod dying;
@@ -26,6 +27,7 @@ fn main() -> std::process::ExitCode {
         return code;
     }
     let tests = [
+        administering::tests(),
         clocks::tests(),
         crowds::tests(),
         dying::tests(),
