@@ -13,23 +13,25 @@ use crate::waiting::{Waiting, cursor};
 /// Takes the lock if it is free, and if not finds out who has it: one round trip.
 ///
 /// An attempt of a claim that waits leaves its mark in the same step, so that it is left before the
-/// look that a wait begins with.
+/// look that a wait begins with. With `liveness`, which is how long one sign of life counts, one that
+/// asks for it gets a place in the queue instead, or keeps the one it has.
 pub(crate) async fn try_lock(
     store: &Store,
     waiting: &Waiting,
     request: &LockRequest,
     ttl: Duration,
+    liveness: Option<Duration>,
 ) -> Result<TryLock> {
     refuse_other_modes(request)?;
     let position = waiting.position_of(request);
+    let wait = match liveness {
+        Some(liveness) if request.queue => micros(liveness),
+        _ if position.is_some() => b"1".to_vec(),
+        _ => b"0".to_vec(),
+    };
     let claim = &request.claim;
     let owner = claim.owner.to_string();
-    let arguments = [
-        owner.as_bytes(),
-        &micros(ttl),
-        request.metadata.encode().as_bytes(),
-        if position.is_some() { b"1" } else { b"0" },
-    ];
+    let arguments = [owner.as_bytes(), &micros(ttl), request.metadata.encode().as_bytes(), &wait];
     let answer = store.run(&script::ACQUIRE, &[store.names.record(&claim.key)], &arguments).await?;
     Ok(match granted(&answer.value)? {
         Granted::Token(token) => {

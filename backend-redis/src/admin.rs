@@ -27,12 +27,15 @@ const FLOOR_AHEAD: Duration = Duration::from_secs(2);
 #[async_trait]
 impl LockAdmin for RedisBackend {
     async fn inspect(&self, key: &LockKey) -> Result<Option<LockRecord>> {
-        inspect(&self.store, key).await.map_err(self.during(Operation::Inspect, key))
+        let record = inspect(&self.store, key).await.map_err(self.during(Operation::Inspect, key))?;
+        Ok(record.map(|record| self.counted(record)))
     }
 
     async fn list(&self, prefix: &[u8], after: Option<&LockKey>, limit: usize) -> Result<Vec<LockRecord>> {
         let records = list(&self.store, prefix, after, limit).await;
-        records.map_err(|error| error.on_backend(self.info.name).in_operation(Operation::List))
+        let records =
+            records.map_err(|error| error.on_backend(self.info.name).in_operation(Operation::List))?;
+        Ok(records.into_iter().map(|record| self.counted(record)).collect())
     }
 
     async fn force_unlock(&self, key: &LockKey) -> Result<Option<Holder>> {
@@ -45,17 +48,34 @@ impl LockAdmin for RedisBackend {
     }
 }
 
+impl RedisBackend {
+    /// Without a queue nobody knows how many wait.
+    fn counted(&self, mut record: LockRecord) -> LockRecord {
+        if self.info.supports.queue {
+            record.waiters.get_or_insert(0);
+        }
+        record
+    }
+}
+
 async fn inspect(store: &Store, key: &LockKey) -> Result<Option<LockRecord>> {
     let answer = store.run(&script::INSPECT, &[store.names.record(key)], &[]).await?;
+    let record = LockRecord::new(key.clone());
     match Found::read(parts(&answer.value)?.first())? {
         Found::Nothing => Ok(None),
-        Found::Free(token) | Found::Shared(token) => Ok(Some(LockRecord::new(key.clone()).last_token(token))),
-        Found::Held(holder) => Ok(Some(LockRecord::new(key.clone()).holder(holder))),
+        Found::Free(token, waiters) | Found::Shared(token, waiters) => {
+            Ok(Some(with(record.last_token(token), waiters)))
+        }
+        Found::Held(holder, waiters) => Ok(Some(with(record.holder(holder), waiters))),
         Found::Damaged => Err(damaged()),
     }
 }
 
-/// Held locks in the order of their keys. A damaged record is listed without holders; [`inspect`] says
+fn with(record: LockRecord, waiters: u64) -> LockRecord {
+    if waiters > 0 { record.waiters(waiters) } else { record }
+}
+
+/// Held and awaited locks in the order of their keys. A damaged record is listed without holders; [`inspect`] says
 /// what is wrong with it.
 ///
 /// The server knows no order, so each page walks through all names; what is kept of them is a page.
@@ -113,7 +133,7 @@ async fn scan(store: &Store, node: &Node, cursor: &[u8], pattern: &[u8]) -> Resu
     Ok((next.clone(), keys))
 }
 
-/// The records of those keys that are held or damaged.
+/// The records of those keys that are held, awaited or damaged.
 async fn look_at(store: &Store, keys: Vec<LockKey>) -> Result<Vec<(LockKey, LockRecord)>> {
     let mut slots = BTreeMap::<u16, Vec<LockKey>>::new();
     for key in keys {
@@ -127,9 +147,11 @@ async fn look_at(store: &Store, keys: Vec<LockKey>) -> Result<Vec<(LockKey, Lock
         for (nth, key) in keys.into_iter().enumerate() {
             let record = LockRecord::new(key.clone());
             match Found::read(found.get(nth))? {
-                Found::Nothing | Found::Free(_) => {}
-                Found::Held(holder) => records.push((key, record.holder(holder))),
-                Found::Shared(token) => records.push((key, record.last_token(token))),
+                Found::Nothing | Found::Free(_, 0) => {}
+                Found::Held(holder, waiters) => records.push((key, with(record.holder(holder), waiters))),
+                Found::Free(token, waiters) | Found::Shared(token, waiters) => {
+                    records.push((key, with(record.last_token(token), waiters)));
+                }
                 Found::Damaged => records.push((key, record)),
             }
         }
@@ -145,7 +167,7 @@ async fn force_unlock(store: &Store, key: &LockKey) -> Result<Option<Holder>> {
     let arguments = [channel.as_slice(), key.as_bytes(), &shard_channel];
     let answer = store.run(&script::FORCE_UNLOCK, &[store.names.record(key)], &arguments).await?;
     match Found::read(Some(&answer.value))? {
-        Found::Held(holder) => Ok(Some(holder)),
+        Found::Held(holder, _) => Ok(Some(holder)),
         // Of a record that was replaced nobody can say who held it.
         _ => Ok(None),
     }
@@ -176,14 +198,14 @@ async fn raise_token_floor(store: &Store, floor: FencingToken) -> Result<()> {
     Ok(())
 }
 
-/// What a script found under a name.
+/// What a script found under a name, and how many queue for it.
 #[derive(Debug)]
 enum Found {
     Nothing,
-    Free(FencingToken),
-    Held(Holder),
+    Free(FencingToken, u64),
+    Held(Holder, u64),
     /// Held in a mode that this version does not know.
-    Shared(FencingToken),
+    Shared(FencingToken, u64),
     Damaged,
 }
 
@@ -192,13 +214,20 @@ impl Found {
         let Some(answer) = answer else { return unreadable() };
         match parts(answer)? {
             [Value::Int(0)] | [Value::Int(2)] | [Value::Int(3)] => Ok(Self::Nothing),
-            [Value::Int(0), token] => Ok(Self::Free(token_of(token)?)),
-            [Value::Int(1), token, owner, left, metadata] => {
-                Ok(Self::Held(holder(token, owner, left, metadata)?))
+            [Value::Int(0), token, waiters] => Ok(Self::Free(token_of(token)?, count(waiters))),
+            [Value::Int(1), token, owner, left, metadata, waiters @ ..] => {
+                Ok(Self::Held(holder(token, owner, left, metadata)?, waiters.first().map_or(0, count)))
             }
-            [Value::Int(2), token] => Ok(Self::Shared(token_of(token)?)),
+            [Value::Int(2), token, waiters] => Ok(Self::Shared(token_of(token)?, count(waiters))),
             [Value::Int(-1)] => Ok(Self::Damaged),
             _ => unreadable(),
         }
+    }
+}
+
+fn count(value: &Value) -> u64 {
+    match value {
+        Value::Int(count) => u64::try_from(*count).unwrap_or(0),
+        _ => 0,
     }
 }

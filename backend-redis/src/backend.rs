@@ -27,6 +27,8 @@ pub struct RedisBackend {
     pub(crate) info: BackendInfo,
     pub(crate) store: Arc<Store>,
     waiting: Arc<Waiting>,
+    /// For how long one sign of life keeps a place in the queue, if there is one.
+    liveness: Option<Duration>,
 }
 
 impl RedisBackend {
@@ -62,7 +64,7 @@ impl RedisBackend {
     }
 
     /// Connects where `client` does, with its address, credentials and encryption. Of `config`, prefix,
-    /// time-outs, `credentials` and `allow_eviction` count.
+    /// time-outs, queue, `credentials` and `allow_eviction` count.
     ///
     /// # Errors
     /// As [`RedisBackend::connect`].
@@ -101,7 +103,7 @@ impl RedisBackend {
         opened.await.map_err(|error| connecting(&Topology::Single, error))
     }
 
-    /// What a store of this topology promises and can do.
+    /// What a store of this topology promises and can do without a queue.
     #[must_use]
     pub fn describe(topology: &Topology) -> BackendInfo {
         let mut guarantees = Guarantees::single_node();
@@ -119,10 +121,29 @@ impl RedisBackend {
         BackendInfo::new(name(topology), guarantees, supports)
     }
 
+    /// What a store of this topology promises and can do if it keeps a queue.
+    #[must_use]
+    pub fn describe_queue(topology: &Topology) -> BackendInfo {
+        let mut info = Self::describe(topology);
+        info.name = match topology {
+            Topology::Single => "redis-queue",
+            Topology::Sentinel { .. } => "redis-sentinel-queue",
+            Topology::Cluster => "redis-cluster-queue",
+        };
+        info.guarantees.fairness = Fairness::Fifo;
+        info.supports = info.supports.queue();
+        info
+    }
+
     async fn start(config: &RedisConfig, link: Arc<dyn Link>) -> Result<Self> {
         let store = connected(config, link).await?;
         let waiting = Waiting::new(Arc::clone(&store));
-        Ok(Self { info: Self::describe(&config.topology), store, waiting })
+        let info = if config.queue {
+            Self::describe_queue(&config.topology)
+        } else {
+            Self::describe(&config.topology)
+        };
+        Ok(Self { info, store, waiting, liveness: config.queue.then_some(config.waiter_liveness) })
     }
 
     fn ttl(&self, wish: Duration) -> Result<Duration> {
@@ -193,7 +214,7 @@ impl LockBackend for RedisBackend {
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
         let attempt = async {
             let ttl = self.ttl(request.ttl)?;
-            acquire::try_lock(&self.store, &self.waiting, request, ttl).await
+            acquire::try_lock(&self.store, &self.waiting, request, ttl, self.liveness).await
         };
         attempt.await.map_err(self.during(Operation::TryLock, &request.claim.key))
     }

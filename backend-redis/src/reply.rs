@@ -20,14 +20,14 @@ pub(crate) enum Granted {
 pub(crate) fn granted(value: &Value) -> Result<Granted> {
     match parts(value)? {
         [Value::Int(1), token] => Ok(Granted::Token(token_of(token)?)),
-        [Value::Int(0), token, owner, left, metadata] => {
-            let (holder, left) = (holder(token, owner, left, metadata)?, left_of(left)?);
+        [Value::Int(0), token, owner, left, metadata, turn] => {
+            let holder = holder(token, owner, left, metadata)?;
             let token = holder.token.get();
-            Ok(Granted::Busy(Busy::by(holder, left), token))
+            Ok(Granted::Busy(Busy::by(holder, left_of(turn)?), token))
         }
-        [Value::Int(2), token, left] => {
+        [Value::Int(2), token, turn] => {
             let mut busy = Busy::unknown();
-            busy.free_in = Some(left_of(left)?);
+            busy.free_in = Some(left_of(turn)?);
             Ok(Granted::Busy(busy, token_of(token).map_or(0, FencingToken::get)))
         }
         [Value::Int(3)] => Ok(Granted::Busy(Busy::unknown(), 0)),
@@ -109,10 +109,12 @@ mod tests {
             Granted::Token(FencingToken::new(1_780_000_000_000_000).unwrap())
         );
         let owner = OwnerId::random();
-        let held = [Value::Int(0), bulk("7"), bulk(&owner.to_string()), Value::Int(999), bulk("pid=1")];
-        let Granted::Busy(busy, 7) = granted(&Value::Array(held.to_vec())).unwrap() else { panic!() };
-        assert_eq!(busy.free_in, Some(Duration::from_millis(1)));
-        assert_eq!(busy.holder.unwrap().owner, owner);
+        let (name, left, turn) = (bulk(&owner.to_string()), Value::Int(999), Value::Int(4999));
+        let held = vec![Value::Int(0), bulk("7"), name, left, bulk("pid=1"), turn];
+        let Granted::Busy(busy, 7) = granted(&Value::Array(held)).unwrap() else { panic!() };
+        assert_eq!(busy.free_in, Some(Duration::from_millis(5)));
+        let holder = busy.holder.unwrap();
+        assert_eq!((holder.owner, holder.expires_in), (owner, Some(Duration::from_millis(1))));
         for bad in [Value::Nil, Value::Array(vec![Value::Int(-1)]), Value::Array(vec![])] {
             assert_eq!(granted(&bad).unwrap_err().kind(), ErrorKind::Corrupt);
         }

@@ -15,7 +15,11 @@ macro_rules! scripts {
     ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
         $($(#[$doc])*
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-            Script::new(concat!(include_str!("scripts/record.lua"), include_str!(concat!("scripts/", $file))))
+            Script::new(concat!(
+                include_str!("scripts/record.lua"),
+                include_str!("scripts/queue.lua"),
+                include_str!(concat!("scripts/", $file)),
+            ))
         });)*
 
         /// Every script, so that a new connection can teach them to its server.

@@ -15,28 +15,46 @@ use distlock_redis::{RedisBackend, Topology};
 /// Which store to test.
 const STORE: &str = "CONFORMANCE_STORE";
 
-/// Stores that can be tested: name, variable with its URL, topology.
-fn stores() -> Vec<(&'static str, &'static str, Topology)> {
-    let sentinel = Topology::Sentinel { master: "mymaster".to_owned() };
-    vec![
-        ("redis", "LOCK_TEST_REDIS_URL", Topology::Single),
-        ("sentinel", "LOCK_TEST_SENTINEL_URL", sentinel),
-        ("cluster", "LOCK_TEST_CLUSTER_URL", Topology::Cluster),
-    ]
-}
-
+/// A store that can be tested.
+#[derive(Clone)]
 struct Redis {
+    name: &'static str,
+    /// Where its URL stands.
     variable: &'static str,
     topology: Topology,
+    queue: bool,
+}
+
+fn stores() -> Vec<Redis> {
+    let sentinel = Topology::Sentinel { master: "mymaster".to_owned() };
+    let kinds = [
+        (["redis", "redis-queue"], "LOCK_TEST_REDIS_URL", Topology::Single),
+        (["sentinel", "sentinel-queue"], "LOCK_TEST_SENTINEL_URL", sentinel),
+        (["cluster", "cluster-queue"], "LOCK_TEST_CLUSTER_URL", Topology::Cluster),
+    ];
+    let both = |([plain, queue], variable, topology): ([&'static str; 2], _, Topology)| {
+        let plain = Redis { name: plain, variable, topology, queue: false };
+        [plain.clone(), Redis { name: queue, queue: true, ..plain }]
+    };
+    kinds.into_iter().flat_map(both).collect()
 }
 
 #[async_trait::async_trait]
 impl Subject for Redis {
     fn info(&self) -> BackendInfo {
-        RedisBackend::describe(&self.topology)
+        if self.queue {
+            RedisBackend::describe_queue(&self.topology)
+        } else {
+            RedisBackend::describe(&self.topology)
+        }
     }
     fn url(&self) -> String {
-        std::env::var(self.variable).unwrap_or_default()
+        let url = std::env::var(self.variable).unwrap_or_default();
+        match (self.queue, url.contains('?')) {
+            (false, _) => url,
+            (true, false) => url + "?queue=true",
+            (true, true) => url + "&queue=true",
+        }
     }
     fn available(&self) -> std::result::Result<(), String> {
         match std::env::var_os(self.variable) {
@@ -118,10 +136,10 @@ fn main() -> ExitCode {
     let wanted = std::env::var(STORE).ok();
     let mut chosen = stores();
     match &wanted {
-        Some(wanted) => chosen.retain(|(name, ..)| name == wanted),
+        Some(wanted) => chosen.retain(|store| store.name == wanted),
         // A store that is not configured is passed over, unless none is.
-        None if chosen.iter().any(|(_, variable, _)| std::env::var_os(variable).is_some()) => {
-            chosen.retain(|(_, variable, _)| std::env::var_os(variable).is_some());
+        None if chosen.iter().any(|store| std::env::var_os(store.variable).is_some()) => {
+            chosen.retain(|store| std::env::var_os(store.variable).is_some());
         }
         None => chosen.truncate(1),
     }
@@ -130,9 +148,7 @@ fn main() -> ExitCode {
             eprintln!("{STORE}={} names no store of this backend", wanted.unwrap_or_default());
             ExitCode::FAILURE
         }
-        Some((_, variable, topology)) if chosen.is_empty() => {
-            distlock_conformance::main(Redis { variable, topology })
-        }
+        Some(only) if chosen.is_empty() => distlock_conformance::main(only),
         Some(last) => {
             chosen.push(last);
             each(&chosen)
@@ -141,13 +157,13 @@ fn main() -> ExitCode {
 }
 
 /// Runs the suite on each store in turn, each in a process of its own.
-fn each(stores: &[(&'static str, &'static str, Topology)]) -> ExitCode {
+fn each(stores: &[Redis]) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
-    for (name, ..) in stores {
+    for store in stores {
         let program = std::env::current_exe();
         let arguments = std::env::args_os().skip(1);
         let status =
-            program.and_then(|program| Command::new(program).args(arguments).env(STORE, name).status());
+            program.and_then(|program| Command::new(program).args(arguments).env(STORE, store.name).status());
         if !status.is_ok_and(|status| status.success()) {
             code = ExitCode::FAILURE;
         }

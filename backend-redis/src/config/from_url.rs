@@ -15,6 +15,8 @@ impl RedisConfig {
         "prefix",
         "connect_timeout",
         "response_timeout",
+        "queue",
+        "waiter_liveness",
         "ca",
         "cert",
         "key",
@@ -95,6 +97,13 @@ impl RedisConfig {
         if let Some(limit) = url.take_duration("response_timeout")? {
             self.response_timeout = limit;
         }
+        self.queue = url.take_switch("queue")?.unwrap_or(false);
+        if let Some(period) = url.take_duration("waiter_liveness")? {
+            if !self.queue {
+                return invalid("`waiter_liveness` has no use without a queue; add `queue=true`");
+            }
+            self.waiter_liveness = period;
+        }
         if let Some(number) = url.take_number("wait_replicas")? {
             self.wait_replicas = number;
         }
@@ -156,6 +165,9 @@ mod tests {
         assert_eq!(config.cert.as_deref(), Some(std::path::Path::new("/c.pem")));
         assert_eq!(config.key.as_deref(), Some(std::path::Path::new("/k.pem")));
         assert!(config.allow_eviction);
+        assert!(!config.queue);
+        let config = read("redis://h?queue=on&waiter_liveness=3s").unwrap();
+        assert_eq!((config.queue, config.waiter_liveness), (true, Duration::from_secs(3)));
         let config =
             read("redis+sentinel://u:p@a,b:7/my/2?sentinel_user=s&sentinel_password=t&wait_replicas=1")
                 .unwrap();
@@ -180,6 +192,8 @@ mod tests {
             ("redis://h?db=1", "path"),
             ("redis://h?perfix=x", "did you mean `prefix`"),
             ("redis://h?response_timeout=5ms", "10ms"),
+            ("redis://h?queue=on&waiter_liveness=1s", "2s"),
+            ("redis://h?waiter_liveness=5s", "queue=true"),
             ("redis://h?ca=/ca.pem", "rediss://"),
             ("redis://h?cert=/c.pem&key=/k.pem", "rediss://"),
             ("rediss://h?cert=/c.pem", "go together"),

@@ -64,6 +64,12 @@ pub struct RedisConfig {
     /// Longest time for a command's reply. 10 ms to 1 min; default 2 s. The client's own limit
     /// (ttl/6, at most 2 s) ends an operation too.
     pub response_timeout: Duration,
+    /// Whether the store keeps a queue, so that waiters of all programs are served in the order in
+    /// which they came. Default: no, and a release wakes one waiter of each program.
+    pub queue: bool,
+    /// How long a waiter keeps its place in the queue without a sign of life. 2 s to 1 min; default
+    /// 5 s.
+    pub waiter_liveness: Duration,
 }
 
 /// How the servers work together.
@@ -102,6 +108,8 @@ impl Default for RedisConfig {
             prefix: "distlock:".to_owned(),
             connect_timeout: Duration::from_secs(1),
             response_timeout: Duration::from_secs(2),
+            queue: false,
+            waiter_liveness: Duration::from_secs(5),
         }
     }
 }
@@ -219,9 +227,25 @@ impl RedisConfig {
         self
     }
 
+    /// Sets whether the store keeps a queue.
+    #[must_use]
+    pub const fn queue(mut self, on: bool) -> Self {
+        self.queue = on;
+        self
+    }
+
+    /// Sets how long a waiter keeps its place without a sign of life.
+    #[must_use]
+    pub const fn waiter_liveness(mut self, period: Duration) -> Self {
+        self.waiter_liveness = period;
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
-        within("connect_timeout", self.connect_timeout)?;
-        within("response_timeout", self.response_timeout)?;
+        within("connect_timeout", self.connect_timeout, Duration::from_millis(10))?;
+        within("response_timeout", self.response_timeout, Duration::from_millis(10))?;
+        // A waiter shows itself once a second; the network may take another.
+        within("waiter_liveness", self.waiter_liveness, Duration::from_secs(2))?;
         if self.prefix.len() > 128 {
             return invalid("the option `prefix` is longer than 128 bytes");
         }
@@ -269,8 +293,8 @@ impl RedisConfig {
     }
 }
 
-fn within(name: &str, value: Duration) -> Result<()> {
-    let (least, most) = (Duration::from_millis(10), Duration::from_secs(60));
+fn within(name: &str, value: Duration, least: Duration) -> Result<()> {
+    let most = Duration::from_secs(60);
     if value >= least && value <= most {
         return Ok(());
     }
@@ -301,6 +325,8 @@ impl fmt::Debug for RedisConfig {
             .field("prefix", &self.prefix)
             .field("connect_timeout", &self.connect_timeout)
             .field("response_timeout", &self.response_timeout)
+            .field("queue", &self.queue)
+            .field("waiter_liveness", &self.waiter_liveness)
             .finish()
     }
 }

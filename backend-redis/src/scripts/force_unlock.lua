@@ -1,4 +1,4 @@
--- KEYS: record. ARGV: channel, what to publish there, channel of the Cluster's node or ''.
+-- KEYS: record. ARGV: channel, the lock's name to publish there, channel of the Cluster's node or ''.
 -- {0} nobody held it; {1, token, owner, left, metadata} taken from him; {2} taken from others; {-1} replaced.
 local key, now = KEYS[1], server_time()
 local record = read(key, now)
@@ -8,7 +8,7 @@ if not record then
   local value = redis.pcall('HGET', key, 'token')
   local token = type(value) == 'string' and stored(value, 0) or 0
   redis.call('DEL', key)
-  record = { token = math.min(math.max(token, now), MOST - 1) }
+  record = { token = math.min(math.max(token, now), MOST - 1), mark = 0 }
   redis.call('HSET', key, 'token', text(record.token))
   answer = { -1 }
 elseif record.held then
@@ -20,8 +20,9 @@ elseif record.shared > now then
   end
 end
 if record.token > 0 then
-  redis.call('HDEL', key, 'owner', 'deadline', 'ttl', 'metadata', 'mark', 'shared')
+  redis.call('HDEL', key, 'owner', 'deadline', 'ttl', 'metadata', 'shared')
   keep(key, now, record.token, 0)
 end
-announce(ARGV[1], ARGV[3], ARGV[2])
+-- Whether somebody left a mark in what was replaced nobody knows.
+announce(ARGV[1], ARGV[3], news(key, now, record, ARGV[2]) or '*' .. ARGV[2])
 return answer

@@ -4,6 +4,7 @@ local key, now = KEYS[1], server_time()
 local record = read(key, now)
 if not record then return { -1 } end
 if record.held and record.owner == ARGV[1] and text(record.token) == ARGV[2] then
+  withdraw(key, now, record, ARGV[3])
   return grant(key, now, record, ARGV[3], tonumber(ARGV[4]), ARGV[5])
 end
 if record.held then return busy(now, record) end

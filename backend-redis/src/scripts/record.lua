@@ -22,16 +22,24 @@ local function stored(value, absent)
   return number and number <= MOST and number or nil
 end
 
+-- Who is first and last in the queue, and how many there are; nil if it is damaged.
+local function queue_of(value)
+  local first, last, size = string.match(value, '^(%x+) (%x+) (%d+)$')
+  return first and { first = first, last = last, size = tonumber(size) }
+end
+
 -- The record under `key`, or nil if what is there is not one of ours, or damaged.
 local function read(key, now)
-  local value = redis.pcall('HMGET', key, 'token', 'owner', 'deadline', 'ttl', 'mark', 'shared', 'metadata')
+  local value = redis.pcall('HMGET', key, 'token', 'owner', 'deadline', 'ttl', 'mark', 'shared', 'metadata', 'queue')
   if value.err then return nil end
   if not value[1] and redis.call('EXISTS', key) == 1 then return nil end
   local record = {
     token = stored(value[1], 0), owner = value[2], deadline = stored(value[3], 0), ttl = stored(value[4], 0),
     mark = stored(value[5], 0), shared = stored(value[6], 0), metadata = value[7] or '',
+    queue = value[8] and queue_of(value[8]),
   }
   if not (record.token and record.deadline and record.ttl and record.mark and record.shared) then return nil end
+  if value[8] and not record.queue then return nil end
   if record.owner and (#record.owner ~= 32 or record.deadline == 0 or record.ttl == 0) then return nil end
   if record.owner and record.deadline > now + record.ttl then
     -- The clock was set back; nobody waits longer than the ttl that was asked for.
@@ -67,9 +75,11 @@ local function announce(channel, shard_channel, message)
   redis.pcall('PUBLISH', channel, message)
 end
 
-local function busy(now, record)
+-- `front` stands in front of the caller.
+local function busy(now, record, front)
+  local turn = math.max(record.held and record.deadline or 0, record.shared, front and front.alive or 0) - now
   if record.held then
-    return { 0, text(record.token), record.owner, record.deadline - now, record.metadata }
+    return { 0, text(record.token), record.owner, record.deadline - now, record.metadata, turn }
   end
-  return { 2, text(record.token), record.shared - now }
+  return { 2, text(record.token), turn }
 end

@@ -7,6 +7,7 @@ use distlock_core::{Claim, LockKey, OwnerId};
 use tokio::sync::{oneshot, watch};
 
 use super::log::Log;
+use super::message::Addressee;
 
 /// How many claims are remembered to have waited. One that is forgotten costs a command more.
 const WAITED: usize = 4096;
@@ -35,6 +36,7 @@ struct State {
 #[derive(Debug)]
 struct Entry {
     id: u64,
+    owner: OwnerId,
     wake: oneshot::Sender<bool>,
 }
 
@@ -71,7 +73,11 @@ impl Hub {
         if state.is_closed {
             return Joined::Closed;
         }
-        if position.is_some_and(|position| state.log.heard_after(&claim.key, position)) {
+        let heard = |whom, position| state.log.heard_after(&whom, position);
+        if position.is_some_and(|position| {
+            heard(Addressee::All(claim.key.clone()), position)
+                || heard(Addressee::One(claim.clone()), position)
+        }) {
             state.remember(claim.owner);
             return Joined::Outdated;
         }
@@ -79,18 +85,18 @@ impl Hub {
         state.any_new = true;
         let id = state.last_id;
         let (wake, woken) = oneshot::channel();
-        state.by_key.entry(claim.key.clone()).or_default().push(Entry { id, wake });
+        state.by_key.entry(claim.key.clone()).or_default().push(Entry { id, owner: claim.owner, wake });
         Joined::Waits(Watcher { hub: self, claim: claim.clone(), id, woken })
     }
 
     /// A release was announced.
-    pub(super) fn released(&self, key: LockKey) {
+    pub(super) fn released(&self, whom: Addressee) {
         let mut state = self.state();
-        for entry in state.by_key.remove(&key).unwrap_or_default() {
+        for entry in state.take(&whom) {
             // Whoever stopped waiting meanwhile needs no waking.
             let _ = entry.wake.send(true);
         }
-        state.log.add(key);
+        state.log.add(whom);
     }
 
     /// Messages come from now on.
@@ -152,6 +158,21 @@ impl Hub {
 }
 
 impl State {
+    /// Takes out whom a message concerns.
+    fn take(&mut self, whom: &Addressee) -> Vec<Entry> {
+        match whom {
+            Addressee::All(key) => self.by_key.remove(key).unwrap_or_default(),
+            Addressee::One(claim) => {
+                let Some(entries) = self.by_key.get_mut(&claim.key) else { return Vec::new() };
+                let taken = entries.extract_if(.., |entry| entry.owner == claim.owner).collect();
+                if entries.is_empty() {
+                    self.by_key.remove(&claim.key);
+                }
+                taken
+            }
+        }
+    }
+
     fn wake_all(&mut self, goes_on: bool) {
         self.log.gap();
         for entry in self.by_key.drain().flat_map(|(_, entries)| entries) {
@@ -216,7 +237,7 @@ mod tests {
         let (a, b) = (claim("a"), claim("b"));
         let watcher = waits(&hub, &a, None);
         let other = waits(&hub, &b, None);
-        hub.released(a.key.clone());
+        hub.released(Addressee::All(a.key.clone()));
         assert!(watcher.woken().await);
         assert!(!hub.is_idle());
         hub.disconnected();
@@ -232,8 +253,23 @@ mod tests {
         hub.listens();
         let position = hub.position_of(a.owner, true);
         drop(waits(&hub, &a, position));
-        hub.released(a.key.clone());
+        hub.released(Addressee::All(a.key.clone()));
         assert!(matches!(hub.join(&a, position), Joined::Outdated));
+    }
+
+    #[tokio::test]
+    async fn a_message_to_one_wakes_nobody_else() {
+        let hub = Hub::default();
+        hub.listens();
+        let (first, second) = (claim("a"), claim("a"));
+        let position = hub.position_of(first.owner, true);
+        let (watcher, other) = (waits(&hub, &first, position), waits(&hub, &second, position));
+        hub.released(Addressee::One(first.clone()));
+        assert!(watcher.woken().await);
+        drop(other);
+        assert!(matches!(hub.join(&first, position), Joined::Outdated), "it is not missed either");
+        drop(waits(&hub, &second, position));
+        assert!(hub.is_idle());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use distlock_core::Backoff;
 use redis::{PushInfo, PushKind, Value};
 
-use super::Waiting;
+use super::{Waiting, message};
 use crate::connection::{Failure, Pushes, Subscription};
 
 /// How often the listener asks whether its connection still leads somewhere.
@@ -67,9 +67,9 @@ async fn serve(waiting: &Arc<Waiting>, mut subscription: Box<dyn Subscription>) 
 
 fn receive(waiting: &Waiting, push: PushInfo) {
     match (push.kind, push.data.as_slice()) {
-        (PushKind::Message | PushKind::SMessage, [_channel, Value::BulkString(key)]) => {
-            if let Ok(key) = distlock_core::LockKey::new(key) {
-                waiting.hub.released(key);
+        (PushKind::Message | PushKind::SMessage, [_channel, Value::BulkString(message)]) => {
+            if let Some(whom) = message::read(message) {
+                waiting.hub.released(whom);
             }
         }
         // The listener finds out at its next ping, which it does at once.

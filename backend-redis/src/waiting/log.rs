@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use distlock_core::LockKey;
+use super::message::Addressee;
 
 /// How many messages are remembered: more than come between an answer and the wait that follows it.
 const LENGTH: usize = 1024;
@@ -14,8 +14,8 @@ pub(super) struct Log {
     position: u64,
     /// What came before this position is forgotten, or was never heard.
     known_from: u64,
-    order: VecDeque<(u64, LockKey)>,
-    last: HashMap<LockKey, u64>,
+    order: VecDeque<(u64, Addressee)>,
+    last: HashMap<Addressee, u64>,
 }
 
 impl Log {
@@ -24,17 +24,17 @@ impl Log {
         self.position
     }
 
-    /// A message about `key` came.
-    pub(super) fn add(&mut self, key: LockKey) {
+    /// A message to `whom` came.
+    pub(super) fn add(&mut self, whom: Addressee) {
         self.position += 1;
-        self.last.insert(key.clone(), self.position);
-        self.order.push_back((self.position, key));
+        self.last.insert(whom.clone(), self.position);
+        self.order.push_back((self.position, whom));
         if self.order.len() > LENGTH
-            && let Some((position, key)) = self.order.pop_front()
+            && let Some((position, whom)) = self.order.pop_front()
         {
             self.known_from = position;
-            if self.last.get(&key) == Some(&position) {
-                self.last.remove(&key);
+            if self.last.get(&whom) == Some(&position) {
+                self.last.remove(&whom);
             }
         }
     }
@@ -47,19 +47,21 @@ impl Log {
         self.last.clear();
     }
 
-    /// Whether a message about `key` came after `position`, as far as is known.
-    pub(super) fn heard_after(&self, key: &LockKey, position: u64) -> bool {
-        position < self.known_from || self.last.get(key).is_some_and(|last| *last > position)
+    /// Whether a message to `whom` came after `position`, as far as is known.
+    pub(super) fn heard_after(&self, whom: &Addressee, position: u64) -> bool {
+        position < self.known_from || self.last.get(whom).is_some_and(|last| *last > position)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use distlock_core::LockKey;
+
     use super::*;
 
     #[test]
     fn what_is_not_known_counts_as_heard() {
-        let key = |name: &str| LockKey::new(name).unwrap();
+        let key = |name: &str| Addressee::All(LockKey::new(name).unwrap());
         let mut log = Log::default();
         let start = log.position();
         log.add(key("a"));

@@ -1,12 +1,13 @@
 //! Waking waiters when a lock is given back.
 //!
 //! One connection a backend listens to one channel, whoever waits for whatever; the message names
-//! the lock. A release is announced only if a waiter left a mark, so nobody pays for listeners that
-//! are not there.
+//! the lock, and the one whose turn it is if there is a queue. A release is announced only if somebody
+//! queues or left a mark, so nobody pays for listeners that are not there.
 
 mod hub;
 mod listener;
 mod log;
+mod message;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,11 +91,11 @@ impl Waiting {
         self.attention.notify_one();
     }
 
-    /// Leaves a mark; true if the lock is not as the claim saw it any more.
+    /// Leaves a mark unless the claim stands in the queue; true if there is reason to try again.
     async fn second_look(&self, claim: &Claim, seen: Cursor) -> Result<bool> {
-        let seen = seen.0.to_string();
+        let (seen, owner) = (seen.0.to_string(), claim.owner.to_string());
         let record = self.store.names.record(&claim.key);
-        let answer = self.store.run(&script::WATCH, &[record], &[seen.as_bytes()]).await?;
+        let answer = self.store.run(&script::WATCH, &[record], &[seen.as_bytes(), owner.as_bytes()]).await?;
         Ok(number(&answer.value)? == 1)
     }
 

@@ -4,7 +4,7 @@ use distlock_conformance::Server as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use distlock_core::{LockBackend, LockClient, LockOptions, Renewal, TryLock};
+use distlock_core::{LockBackend, LockClient, LockOptions, LockRequest, Renewal, TryLock};
 use distlock_testbed::{Server, ServiceSet};
 
 use crate::cluster::{key_on, nodes, record_of};
@@ -15,7 +15,8 @@ tests! {
     "cluster":
         locks_go_on_while_their_slot_moves,
         renewals_go_on_while_records_of_one_slot_are_on_two_nodes,
-        a_waiter_hears_of_a_release_after_its_slot_has_moved;
+        a_waiter_hears_of_a_release_after_its_slot_has_moved,
+        a_queue_keeps_its_order_while_its_slot_moves;
 }
 
 const TTL: Duration = Duration::from_secs(30);
@@ -135,4 +136,38 @@ async fn a_waiter_hears_of_a_release_after_its_slot_has_moved(set: &ServiceSet) 
         backend.unlock(&lease.claim).await.unwrap();
     };
     tokio::join!(heard, released);
+}
+
+async fn a_queue_keeps_its_order_while_its_slot_moves(set: &ServiceSet) {
+    let url = format!("{}?queue=true&waiter_liveness=30s", set.url("cluster"));
+    let (one, two) = (connect(&url).await, connect(&url).await);
+    let mut waiters = vec![request("key", TTL).queue(true)];
+    lock(&one, &waiters[0]).await;
+    let queue_up = async |waiters: &mut Vec<LockRequest>| {
+        for backend in [&one, &two] {
+            let waiter = request("key", TTL).queue(true);
+            let answer = backend.try_lock(&waiter).await.unwrap();
+            assert!(matches!(answer, TryLock::Busy(_)), "{answer:?}");
+            waiters.push(waiter);
+        }
+    };
+    // The one who holds it gives it back, and of all who wait the next one gets it.
+    let next = async |waiters: &mut Vec<LockRequest>| {
+        one.unlock(&waiters.remove(0).claim).await.unwrap();
+        for (nth, waiter) in waiters.iter().enumerate().rev() {
+            let answer = two.try_lock(waiter).await.unwrap();
+            assert_eq!(matches!(answer, TryLock::Acquired(_)), nth == 0, "{nth}: {answer:?}");
+        }
+    };
+    queue_up(&mut waiters).await;
+    let moving = Move::begin(set, "key").await;
+    next(&mut waiters).await;
+    queue_up(&mut waiters).await;
+    moving.records(1000).await;
+    next(&mut waiters).await;
+    queue_up(&mut waiters).await;
+    moving.end().await;
+    while waiters.len() > 1 {
+        next(&mut waiters).await;
+    }
 }

@@ -28,6 +28,8 @@
 //! | B052 | a fresh client misses the release | `hints::a_fresh_client_misses_no_release` |
 //! | B055 | subscriptions are never given back | `waiting::b055` |
 //! | B060 | left-over wake-ups let waiters spin, or pile up | `waiting::b060` |
+//! | B062 | who waits for long drops out of the queue | `queue`: `dying::b062` |
+//! | B064 | a killed program's places block the queue for ever | `queue`: `dying::b064` |
 //! | B079 | a record without an expiry | `records::b029` |
 //! | B113 | braces in a key send a script's keys to several nodes | `failover`: `cluster::b113` |
 //! | B114 | commands go to a replica after a switch | `failover`: `sentinel::b114` |
