@@ -13,13 +13,13 @@ memory)
 sqlite)
     exec cargo test -p distlock-sql --features sqlite --test conformance -- "$@"
     ;;
-redis | sentinel | cluster)
+redis | sentinel | cluster | valkey | redis8)
     export CONFORMANCE_STORE=$store
     exec ./dev/services.sh run "$store" -- \
         cargo test -p distlock-redis --all-features --test conformance -- "$@"
     ;;
 *)
-    echo "no backend $store; there are: memory sqlite redis sentinel cluster" >&2
+    echo "no backend $store; there are: memory sqlite redis sentinel cluster valkey redis8" >&2
     exit 64
     ;;
 esac
