@@ -1,7 +1,8 @@
 //! Requests and answers that the network loses, delays and doubles, with the store's own bytes.
 
 use distlock_core::{
-    Effect, ErrorKind, Lease, LockBackend, LockOptions, LostReason, Operation, Release, Renewal, TryLock,
+    Effect, Error, ErrorKind, Lease, LockBackend, LockOptions, LostReason, Operation, Release, Renewal,
+    TryLock,
 };
 use tokio::task::JoinHandle;
 
@@ -125,10 +126,11 @@ async fn a_grant_slower_than_its_ttl_is_given_back(ctx: &Context) {
     take_within(&*ctx.backend().await, &ctx.request("key"), ttl + ctx.lateness()).await;
 }
 
-/// Sends a request into a network that holds it, and gives up on it.
-async fn given_up<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) {
-    let sent: JoinHandle<_> = tokio::spawn(async move { tokio::time::timeout(HELD, call).await.is_err() });
-    assert!(sent.await.unwrap(), "the request was answered, so the network did not hold it");
+/// Sends a request into a network that holds it, and gives up on it, unless the backend does so earlier.
+async fn given_up<T: Send + 'static>(call: impl Future<Output = Result<T, Error>> + Send + 'static) {
+    let sent: JoinHandle<_> = tokio::spawn(async move { tokio::time::timeout(HELD, call).await });
+    let answered = matches!(sent.await.unwrap(), Ok(Ok(_)));
+    assert!(!answered, "the request was answered, so the network did not hold it");
 }
 
 async fn a_late_attempt_is_withdrawn(ctx: &Context) {
@@ -152,9 +154,9 @@ async fn late(ctx: &Context, operation: Operation) -> (Arc<dyn LockBackend>, Lea
     let (by, of) = (Arc::clone(&backend), lease.clone());
     given_up(async move {
         if operation == Operation::Renew {
-            drop(by.renew(&of, of.ttl).await);
+            by.renew(&of, of.ttl).await.map(drop)
         } else {
-            drop(by.unlock(&of.claim).await);
+            by.unlock(&of.claim).await.map(drop)
         }
     })
     .await;
