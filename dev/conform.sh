@@ -13,13 +13,13 @@ memory)
 sqlite)
     exec cargo test -p distlock-sql --features sqlite --test conformance -- "$@"
     ;;
-redis | sentinel | cluster)
+redis | sentinel | cluster | redis-queue | sentinel-queue | cluster-queue)
     export CONFORMANCE_STORE=$store
-    exec ./dev/services.sh run "$store" -- \
+    exec ./dev/services.sh run "${store%-queue}" -- \
         cargo test -p distlock-redis --all-features --test conformance -- "$@"
     ;;
 *)
-    echo "no backend $store; there are: memory sqlite redis sentinel cluster" >&2
+    echo "no backend $store; there are: memory sqlite redis sentinel cluster, each of these three also with -queue" >&2
     exit 64
     ;;
 esac
