@@ -32,6 +32,13 @@ impl Rig {
         Self { folder: TempDir::new().unwrap(), url: None }
     }
 
+    /// With the store at this URL.
+    #[cfg(feature = "redis")]
+    pub(crate) fn at(url: impl Into<String>) -> Self {
+        stop_ignoring_interrupts();
+        Self { folder: TempDir::new().unwrap(), url: Some(url.into()) }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
