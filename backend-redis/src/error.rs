@@ -11,6 +11,9 @@ pub(crate) const CLOSED: &str = "the backend was closed; connect again";
 /// What an opening says when the provider of credentials has none.
 pub(crate) const NO_CREDENTIALS: &str = "the credentials provider gave no credentials";
 
+/// What a Sentinel's refusal says.
+pub(crate) const SENTINEL_CREDENTIALS: &str = "the Sentinels refused user and password";
+
 /// Codes with which a server refuses a script before it writes anything.
 pub(crate) const REFUSALS: &[&str] = &[
     "ASK",
@@ -104,7 +107,7 @@ fn of_code(code: &str, detail: &str) -> (ErrorKind, &'static str) {
         ),
         "NOPERM" => (
             ErrorKind::PermissionDenied,
-            "the user may not do that; grant it ~PREFIX* &PREFIX* +@hash +@scripting +@pubsub +time +exists +pexpireat +ping +info +hello, with the prefix of the locks, and with Sentinel +role, in a Cluster +cluster|nodes +asking, for wait_replicas +wait",
+            "the user may not do that; grant it ~PREFIX* &PREFIX* +@hash +@scripting +@pubsub +time +exists +pexpireat +ping +info +hello, with the prefix of the locks, and with Sentinel +role, in a Cluster +cluster|nodes +asking, for wait_replicas +wait, to list and take away locks +scan +del",
         ),
         "CROSSSLOT" => {
             (ErrorKind::Misconfigured, "the server is part of a Cluster; connect with redis+cluster://")
@@ -152,6 +155,10 @@ fn of_connection(error: &RedisError, effect: Effect) -> (ErrorKind, &'static str
         RedisKind::Client if error.to_string().contains(NO_CREDENTIALS) => {
             (ErrorKind::Unavailable, "the credentials provider gave no credentials; see the cause")
         }
+        RedisKind::AuthenticationFailed if error.to_string().contains(SENTINEL_CREDENTIALS) => (
+            ErrorKind::PermissionDenied,
+            "the Sentinels want a user or a password of their own; give the options sentinel_user and sentinel_password",
+        ),
         RedisKind::AuthenticationFailed => (
             ErrorKind::PermissionDenied,
             "the server refused user and password; percent-encode special characters of a password in a URL",
