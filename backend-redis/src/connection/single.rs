@@ -13,6 +13,9 @@ use super::open::timed_out;
 use super::outstanding::{Condition, Outstanding};
 use super::{Failure, Opener, Pushes, closed};
 
+/// What a server says that became a replica. Behind the same address another one may stand by now.
+const READONLY: &str = "READONLY";
+
 /// One connection to one server, which all callers share, and which is replaced when it breaks.
 ///
 /// The client crate's own manager is not enough: it answers the first call after a break with an
@@ -60,8 +63,8 @@ impl Single {
 
     /// The connection, opened if need be, with the credentials of the moment.
     pub(super) async fn ready(&self) -> Result<Live, Failure> {
-        let mut live = self.opened().await?;
-        live.authentication.keep_up(&self.0.opener, &mut live.connection).await;
+        let live = self.opened().await?;
+        live.authentication.keep_up(&self.0.opener, &live.connection).await;
         Ok(live)
     }
 
@@ -155,11 +158,28 @@ impl Live {
         let result =
             self.timers.limit(self.response_timeout, answers).await.unwrap_or_else(|| Err(timed_out()));
         self.judge(outstanding, &result);
+        if let Ok(answers) = &result {
+            self.judge_answers(answers);
+        }
         result.map_err(Failure::after_send)
+    }
+
+    fn judge_answers(&self, answers: &[Value]) {
+        for answer in answers {
+            if let Value::ServerError(error) = answer
+                && error.code() == READONLY
+            {
+                self.condition.end_unless_young();
+            }
+        }
     }
 
     fn judge<T>(&self, outstanding: Outstanding<'_>, result: &RedisResult<T>) {
         match result {
+            Err(error) if error.code() == Some(READONLY) => {
+                outstanding.answered();
+                self.condition.end_unless_young();
+            }
             // The next one authenticates itself.
             Err(error) if error.is_unrecoverable_error() || error.code() == Some("NOAUTH") => {
                 self.condition.end();
