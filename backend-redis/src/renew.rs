@@ -1,15 +1,14 @@
 //! Prolonging leases, one or many.
 
 use std::collections::BTreeMap;
-use std::error::Error as StdError;
 use std::time::Duration;
 
 use distlock_core::{Effect, Error, ErrorKind, Lease, LostReason, Renewal, Result};
-use redis::{RedisError, Value};
+use redis::Value;
 
 use crate::acquire::micros;
 use crate::connection::within;
-use crate::error::{damaged, unreadable};
+use crate::error::{damaged, is_split, unreadable};
 use crate::reply::parts;
 use crate::script;
 use crate::store::{Answer, Store};
@@ -32,7 +31,7 @@ pub(crate) async fn renew_many(store: &Store, leases: &[Lease], ttl: Duration) -
     let batches: Vec<_> = slots.values().flat_map(|indices| indices.chunks(BATCH)).collect();
     let renewed = futures_util::future::join_all(batches.iter().map(|batch| async {
         let renewed = renew_batch(store, &records, leases, batch, ttl).await;
-        if batch.len() == 1 || !renewed.iter().any(|result| is_split(result.as_ref().err())) {
+        if batch.len() == 1 || !renewed.iter().any(|result| result.as_ref().is_err_and(is_split)) {
             return renewed;
         }
         // The slot is on its way to another node, and some of the records are there already.
@@ -80,17 +79,6 @@ async fn renew_batch(
 fn late(limit: Duration) -> Error {
     let message = format!("the server did not renew within {limit:?}; whether it still will is not known");
     Error::new(ErrorKind::Unavailable, message).with_effect(Effect::Unknown)
-}
-
-fn is_split(error: Option<&Error>) -> bool {
-    let mut source = error.and_then(StdError::source);
-    while let Some(cause) = source {
-        if let Some(cause) = cause.downcast_ref::<RedisError>() {
-            return cause.code() == Some("TRYAGAIN");
-        }
-        source = cause.source();
-    }
-    false
 }
 
 fn renewal(lease: &Lease, code: Option<&Value>, ttl: Duration, answer: &Answer) -> Result<Renewal> {
