@@ -18,6 +18,7 @@ tests! {
     what_is_not_ours_is_reported_and_left,
     a_server_that_forgot_the_scripts_is_taught_again,
     a_hand_over_that_does_not_arrive_at_the_replicas_has_ended_the_lease,
+    a_full_server_still_renews_and_takes_back,
     a_place_taken_before_a_damaged_holder_was_seen_is_not_denied,
 }
 
@@ -191,4 +192,19 @@ async fn a_place_taken_before_a_damaged_holder_was_seen_is_not_denied() {
     let error = backend.try_lock(&request("k", LONG).queue(true)).await.unwrap_err();
     assert_eq!(number(&mut raw, "HEXISTS distlock:lock:k queue").await, 1, "it stands in the queue");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Corrupt, Effect::Unknown), "{error}");
+}
+
+async fn a_full_server_still_renews_and_takes_back() {
+    let server = Server::start(&[]).await;
+    let (backend, mut raw) = (server.backend().await, server.raw().await);
+    let leases = [take(&backend, &request("a", LONG)).await, take(&backend, &request("b", LONG)).await];
+    run(&mut raw, "CONFIG SET maxmemory 1").await;
+    let error = backend.try_lock(&request("c", LONG)).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Overloaded, Effect::None), "{error}");
+    for renewal in backend.renew_many(&leases, LONG).await {
+        assert!(matches!(renewal.unwrap(), Renewal::Renewed { .. }), "it takes no memory");
+    }
+    for lease in leases {
+        assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released);
+    }
 }
