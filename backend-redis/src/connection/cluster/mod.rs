@@ -152,6 +152,10 @@ impl State {
 
     fn server(&self, address: &str) -> Result<Server, Failure> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Asked behind the lock: what stands in the map by then is dropped by whoever closes.
+        if self.view.borrow().is_closed {
+            return Err(Failure::closed());
+        }
         if let Some(server) = servers.get(address) {
             return Ok(server.clone());
         }

@@ -1,6 +1,7 @@
 //! Hearing of releases on all nodes.
 
 use std::collections::HashMap;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,6 +11,7 @@ use redis::{PushInfo, PushKind};
 
 use super::State;
 use super::view::{Owner, View};
+use crate::connection::retry::is_lasting;
 use crate::connection::subscription::{Plain, Subscription, ping};
 use crate::connection::{Failure, Pushes};
 use crate::hash_slot::slot_of;
@@ -43,20 +45,29 @@ pub(super) async fn open(
         }
         pushes(push);
     });
-    let following =
-        |connections, plain| Following { connections, plain, view, is_cut, state: Arc::clone(state) };
-    let opened = shares.into_values().map(|share| listen(state, share, Arc::clone(&pushes)));
-    match futures_util::future::try_join_all(opened).await {
-        Ok(connections) => Ok(Box::new(following(connections, None))),
+    let mut following = Following {
+        connections: Vec::new(),
+        deaf: Vec::new(),
+        plain: None,
+        view,
+        is_cut,
+        pushes,
+        state: Arc::clone(state),
+    };
+    let shares = shares.into_values().collect();
+    match following.listen(shares).await {
         Err(failure) if knows_no_shards(&failure) => {
-            let plain = Plain::open(first.server.opener(), names, pushes).await?;
-            Ok(Box::new(following(Vec::new(), Some(plain))))
+            following.connections.clear();
+            let pushes = Arc::clone(&following.pushes);
+            following.plain = Some(Plain::open(first.server.opener(), names, pushes).await?);
         }
-        Err(failure) => Err(failure),
+        result => result?,
     }
+    Ok(Box::new(following))
 }
 
 /// What is listened to on one node.
+#[derive(Clone, Debug)]
 struct Share {
     owner: Arc<Owner>,
     groups: Vec<Vec<u8>>,
@@ -69,13 +80,13 @@ impl Share {
     }
 }
 
-async fn listen(state: &State, share: Share, pushes: Pushes) -> Result<MultiplexedConnection, Failure> {
+async fn listen(state: &State, share: &Share, pushes: Pushes) -> Result<MultiplexedConnection, Failure> {
     let mut connection = share.owner.server.opener().listen(pushes).await.map_err(Failure::unsent)?;
     let mut commands = redis::pipe();
-    for channel in share.groups {
+    for channel in &share.groups {
         commands.cmd("SSUBSCRIBE").arg(channel);
     }
-    if let Some(channel) = share.everybody {
+    if let Some(channel) = &share.everybody {
         commands.cmd("SUBSCRIBE").arg(channel);
     }
     let answers = connection.send_packed_commands(&commands, 0, commands.len()).await;
@@ -94,14 +105,58 @@ fn knows_no_shards(failure: &Failure) -> bool {
 }
 
 /// Subscriptions on several nodes, for as long as all slots are where they were.
-#[derive(Debug)]
 struct Following {
     connections: Vec<MultiplexedConnection>,
+    /// Where nobody answered.
+    deaf: Vec<Share>,
     plain: Option<Plain>,
     view: View,
     /// A node has stopped to tell of some group.
     is_cut: Arc<AtomicBool>,
+    pushes: Pushes,
     state: Arc<State>,
+}
+
+impl Debug for Following {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Following").field("deaf", &self.deaf).finish_non_exhaustive()
+    }
+}
+
+impl Following {
+    /// Listens on as many nodes as answer, and fails if none does: one that is down must not keep the
+    /// others' releases from being heard.
+    async fn listen(&mut self, shares: Vec<Share>) -> Result<(), Failure> {
+        let opened = shares.iter().map(|share| listen(&self.state, share, Arc::clone(&self.pushes)));
+        let opened = futures_util::future::join_all(opened).await;
+        let mut trouble = None;
+        for (opened, share) in opened.into_iter().zip(shares) {
+            match opened {
+                Ok(connection) => self.connections.push(connection),
+                // It has something to say, which another try has to heed.
+                Err(failure) if failure.error.code().is_some() || is_lasting(&failure.error) => {
+                    return Err(failure);
+                }
+                Err(failure) => {
+                    self.deaf.push(share);
+                    trouble = Some(failure);
+                }
+            }
+        }
+        if let Some(failure) = trouble {
+            self.state.keeper.ring();
+            if self.connections.is_empty() {
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a node that did not answer does so now; then everything is begun anew.
+    async fn is_back(&self) -> bool {
+        let again = self.deaf.iter().map(|share| listen(&self.state, share, Arc::new(|_| {})));
+        futures_util::future::join_all(again).await.iter().any(Result::is_ok)
+    }
 }
 
 #[async_trait]
@@ -112,6 +167,9 @@ impl Subscription for Following {
         }
         if self.is_cut.load(Ordering::Acquire) {
             self.state.keeper.ring();
+            return false;
+        }
+        if self.is_back().await {
             return false;
         }
         let pings = futures_util::future::join_all(self.connections.iter_mut().map(ping)).await;
