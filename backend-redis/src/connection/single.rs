@@ -11,10 +11,8 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use super::authentication::Authentication;
 use super::open::timed_out;
 use super::outstanding::{Condition, Outstanding};
+use super::retry::is_of_a_replica;
 use super::{Failure, Opener, Pushes, closed};
-
-/// What a server says that became a replica. Behind the same address another one may stand by now.
-const READONLY: &str = "READONLY";
 
 /// One connection to one server, which all callers share, and which is replaced when it breaks.
 ///
@@ -165,10 +163,9 @@ impl Live {
     }
 
     fn judge_answers(&self, answers: &[Value]) {
-        for answer in answers {
-            if let Value::ServerError(error) = answer
-                && error.code() == READONLY
-            {
+        let errors = answers.iter().filter(|answer| matches!(answer, Value::ServerError(_)));
+        for error in errors.filter_map(|answer| answer.clone().extract_error().err()) {
+            if is_of_a_replica(&error) {
                 self.condition.end_unless_young();
             }
         }
@@ -176,7 +173,8 @@ impl Live {
 
     fn judge<T>(&self, outstanding: Outstanding<'_>, result: &RedisResult<T>) {
         match result {
-            Err(error) if error.code() == Some(READONLY) => {
+            // Behind the same address another server may stand by now.
+            Err(error) if is_of_a_replica(error) => {
                 outstanding.answered();
                 self.condition.end_unless_young();
             }
