@@ -12,7 +12,7 @@ use redis::Value;
 
 use crate::RedisBackend;
 use crate::connection::Node;
-use crate::error::{damaged, unreadable};
+use crate::error::{damaged, is_split, unreadable};
 use crate::reply::{holder, parts, token_of};
 use crate::script;
 use crate::store::Store;
@@ -139,26 +139,40 @@ async fn look_at(store: &Store, keys: Vec<LockKey>) -> Result<Vec<(LockKey, Lock
     for key in keys {
         slots.entry(store.link.slot(&store.names.record(&key))).or_default().push(key);
     }
-    let answers = stream::iter(slots.into_values()).map(|keys| async {
-        let names: Vec<_> = keys.iter().map(|key| store.names.record(key)).collect();
-        let answer = store.run(&script::INSPECT, &names, &[]).await?;
-        let mut records = Vec::new();
-        let found = parts(&answer.value)?;
-        for (nth, key) in keys.into_iter().enumerate() {
-            let record = LockRecord::new(key.clone());
-            match Found::read(found.get(nth))? {
-                Found::Nothing | Found::Free(_, 0) => {}
-                Found::Held(holder, waiters) => records.push((key, with(record.holder(holder), waiters))),
-                Found::Free(token, waiters) | Found::Shared(token, waiters) => {
-                    records.push((key, with(record.last_token(token), waiters)));
+    let answers = stream::iter(slots.into_values()).map(|keys| async move {
+        match look_at_slot(store, &keys).await {
+            // Records moved between the scan and the look.
+            Err(error) if keys.len() > 1 && is_split(&error) => {
+                let mut records = Vec::new();
+                for key in &keys {
+                    records.extend(look_at_slot(store, std::slice::from_ref(key)).await?);
                 }
-                Found::Damaged => records.push((key, record)),
+                Ok(records)
             }
+            records => records,
         }
-        Ok(records)
     });
     let records: Vec<Vec<_>> = answers.buffer_unordered(PARALLEL).try_collect().await?;
     Ok(records.into_iter().flatten().collect())
+}
+
+async fn look_at_slot(store: &Store, keys: &[LockKey]) -> Result<Vec<(LockKey, LockRecord)>> {
+    let names: Vec<_> = keys.iter().map(|key| store.names.record(key)).collect();
+    let answer = store.run(&script::INSPECT, &names, &[]).await?;
+    let mut records = Vec::new();
+    let found = parts(&answer.value)?;
+    for (nth, key) in keys.iter().enumerate() {
+        let (key, record) = (key.clone(), LockRecord::new(key.clone()));
+        match Found::read(found.get(nth))? {
+            Found::Nothing | Found::Free(_, 0) => {}
+            Found::Held(holder, waiters) => records.push((key, with(record.holder(holder), waiters))),
+            Found::Free(token, waiters) | Found::Shared(token, waiters) => {
+                records.push((key, with(record.last_token(token), waiters)));
+            }
+            Found::Damaged => records.push((key, record)),
+        }
+    }
+    Ok(records)
 }
 
 /// Takes the lock from its holder, wakes who waits, and says from whom it was taken.

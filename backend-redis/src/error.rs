@@ -1,5 +1,7 @@
 //! What Redis' errors mean for a lock.
 
+use std::error::Error as StdError;
+
 use distlock_core::{Effect, Error, ErrorKind, Result};
 use redis::{ErrorKind as RedisKind, RedisError};
 
@@ -65,6 +67,18 @@ pub(crate) fn unreadable<T>() -> Result<T> {
         ErrorKind::Corrupt,
         "the server's answer can't be read; see whether a proxy stands between that does not pass scripts through",
     ))
+}
+
+/// Whether a script's records are on two nodes, since their slot is on its way: one by one they can be reached.
+pub(crate) fn is_split(error: &Error) -> bool {
+    let mut source = StdError::source(error);
+    while let Some(cause) = source {
+        if let Some(cause) = cause.downcast_ref::<RedisError>() {
+            return cause.code() == Some("TRYAGAIN");
+        }
+        source = cause.source();
+    }
+    false
 }
 
 fn of_code(code: &str, detail: &str) -> (ErrorKind, &'static str) {

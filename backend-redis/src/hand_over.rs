@@ -36,7 +36,9 @@ pub(crate) async fn hand_over(
     Ok(match granted(&answer.value)? {
         Granted::Token(token) => {
             let lease = Lease::granted(next, token, ttl, answer.sent);
-            replication::confirm(store, &lease).await?;
+            // Whatever became of the new grant, the old one is over.
+            let confirmed = replication::confirm(store, &lease).await;
+            confirmed.map_err(|error| error.with_effect(Effect::Unknown))?;
             TryLock::Acquired(lease)
         }
         Granted::Busy(busy, _) => TryLock::Busy(busy),

@@ -1,5 +1,7 @@
 //! How locks are named in the store.
 
+use std::io::Write;
+
 use distlock_core::LockKey;
 
 use crate::hash_slot::{crc16, slot_of};
@@ -43,8 +45,21 @@ impl Names {
 
     /// The record of a lock.
     pub(crate) fn record(&self, key: &LockKey) -> Vec<u8> {
-        let tag = if self.has_groups { tag(group_of(key)) } else { String::new() };
-        [self.prefix.as_bytes(), tag.as_bytes(), b"lock:", key.as_bytes()].concat()
+        let mut name = Vec::with_capacity(self.prefix.len() + 16 + key.as_bytes().len());
+        self.write_record(key, &mut name);
+        name
+    }
+
+    /// Puts the name of a lock's record in place of what is in `name`.
+    pub(crate) fn write_record(&self, key: &LockKey, name: &mut Vec<u8>) {
+        name.clear();
+        name.extend_from_slice(self.prefix.as_bytes());
+        if self.has_groups {
+            // Writing to memory does not fail.
+            let _ = write!(name, "{{{}}}", group_of(key));
+        }
+        name.extend_from_slice(b"lock:");
+        name.extend_from_slice(key.as_bytes());
     }
 
     /// Where a gate keeps the newest token of a lock. In a Cluster the key's own tag decides on which

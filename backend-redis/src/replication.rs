@@ -9,7 +9,7 @@ use crate::acquire::micros;
 use crate::error::{classify, unreadable};
 use crate::release;
 use crate::reply::parts;
-use crate::script;
+use crate::script::{self, By};
 use crate::store::Store;
 
 /// Waits until a new grant has arrived on as many replicas as are asked for, and gives it back if it
@@ -47,10 +47,10 @@ async fn replicas(store: &Store, lease: &Lease) -> Result<Option<i64>> {
     let record = store.names.record(&lease.claim.key);
     let (owner, token) = (lease.claim.owner.to_string(), lease.token.to_string());
     let arguments = [&micros(lease.ttl), owner.as_bytes(), token.as_bytes()];
-    let by_hash = script::RENEW.by_hash(std::slice::from_ref(&record), &arguments);
+    let by_hash = script::RENEW.invoke(By::Hash, std::slice::from_ref(&record), &arguments);
     let mut answers = store.aside(&waiting(store, by_hash, lease.ttl), &record).await?;
     if matches!(answers.first(), Some(Value::ServerError(error)) if error.code() == "NOSCRIPT") {
-        let by_text = script::RENEW.by_text(std::slice::from_ref(&record), &arguments);
+        let by_text = script::RENEW.invoke(By::Text, std::slice::from_ref(&record), &arguments);
         answers = store.aside(&waiting(store, by_text, lease.ttl), &record).await?;
     }
     let mut answers = answers.into_iter().map(|answer| {

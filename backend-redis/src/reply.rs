@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock_core::{Busy, FencingToken, Holder, Metadata, OwnerId, Result};
+use distlock_core::{Busy, Effect, Error, FencingToken, Holder, Metadata, OwnerId, Result};
 use redis::Value;
 
 use crate::error::{damaged, unreadable};
@@ -38,7 +38,7 @@ pub(crate) fn granted(value: &Value) -> Result<Granted> {
 
 /// Reads what a script says about who holds a lock.
 pub(crate) fn holder(token: &Value, owner: &Value, left: &Value, metadata: &Value) -> Result<Holder> {
-    let Ok(owner) = text(owner)?.parse::<OwnerId>() else { return Err(damaged()) };
+    let Ok(owner) = text(owner)?.parse::<OwnerId>() else { return Err(damaged_but_used()) };
     let holder = Holder::new(owner, token_of(token)?).expires_in(left_of(left)?);
     Ok(holder.metadata(Metadata::decode(&text(metadata)?)))
 }
@@ -71,7 +71,12 @@ pub(crate) fn parts(value: &Value) -> Result<&[Value]> {
 
 /// Reads a token.
 pub(crate) fn token_of(value: &Value) -> Result<FencingToken> {
-    text(value)?.parse().map_err(|_| damaged())
+    text(value)?.parse().map_err(|_| damaged_but_used())
+}
+
+/// The error for a record whose damage the script did not see: it may have left a mark there, or a place.
+fn damaged_but_used() -> Error {
+    damaged().with_effect(Effect::Unknown)
 }
 
 /// Rounded up, since a waiter that comes early comes for nothing.

@@ -11,6 +11,15 @@ pub(crate) struct Script {
     hash: String,
 }
 
+/// How a script is named to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// Fails with NOSCRIPT where the server has not seen it.
+    Hash,
+    /// The server remembers it.
+    Text,
+}
+
 macro_rules! scripts {
     ($($(#[$doc:meta])* $name:ident = $file:literal $(after $first:literal)?;)*) => {
         $($(#[$doc])*
@@ -54,14 +63,30 @@ impl Script {
         Self { hash: redis::Script::new(&text).get_hash().to_owned(), text }
     }
 
-    /// Runs the script by its hash; fails with NOSCRIPT where the server has not seen it.
-    pub(crate) fn by_hash(&self, keys: &[Vec<u8>], arguments: &[&[u8]]) -> Cmd {
-        invocation("EVALSHA", self.hash.as_bytes(), keys, arguments)
+    /// Runs the script.
+    pub(crate) fn invoke(&self, by: By, keys: &[Vec<u8>], arguments: &[&[u8]]) -> Cmd {
+        let size = keys.iter().map(Vec::len).sum::<usize>();
+        let size = size + arguments.iter().map(|argument| argument.len()).sum::<usize>();
+        let mut command = self.begin(by, keys.len(), arguments.len(), size);
+        for key in keys {
+            command.arg(key.as_slice());
+        }
+        for argument in arguments {
+            command.arg(*argument);
+        }
+        command
     }
 
-    /// Runs the script by its text, which the server remembers.
-    pub(crate) fn by_text(&self, keys: &[Vec<u8>], arguments: &[&[u8]]) -> Cmd {
-        invocation("EVAL", self.text.as_bytes(), keys, arguments)
+    /// The beginning of a command that runs the script; so many keys and arguments, of `size` bytes in
+    /// all, have to follow.
+    pub(crate) fn begin(&self, by: By, keys: usize, arguments: usize, size: usize) -> Cmd {
+        let (name, script) = match by {
+            By::Hash => ("EVALSHA", &self.hash),
+            By::Text => ("EVAL", &self.text),
+        };
+        let mut command = Cmd::with_capacity(3 + keys + arguments, 64 + script.len() + size);
+        command.arg(name).arg(script).arg(keys);
+        command
     }
 
     /// Teaches the script to the server.
@@ -70,18 +95,4 @@ impl Script {
         command.arg("LOAD").arg(&self.text);
         command
     }
-}
-
-fn invocation(name: &str, script: &[u8], keys: &[Vec<u8>], arguments: &[&[u8]]) -> Cmd {
-    let size = 64 + script.len() + keys.iter().map(Vec::len).sum::<usize>();
-    let size = size + arguments.iter().map(|argument| argument.len()).sum::<usize>();
-    let mut command = Cmd::with_capacity(3 + keys.len() + arguments.len(), size);
-    command.arg(name).arg(script).arg(keys.len());
-    for key in keys {
-        command.arg(key.as_slice());
-    }
-    for argument in arguments {
-        command.arg(*argument);
-    }
-    command
 }

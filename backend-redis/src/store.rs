@@ -10,7 +10,7 @@ use crate::connection::{Failure, Link, Node};
 use crate::error::classify;
 use crate::names::Names;
 use crate::reply::time_of;
-use crate::script::Script;
+use crate::script::{By, Script};
 
 /// The store: names, the way to the servers, and what every command passes through.
 #[derive(Debug)]
@@ -39,11 +39,22 @@ impl Store {
     /// Runs a script on records of one slot: one round trip where the server knows it.
     pub(crate) async fn run(&self, script: &Script, keys: &[Vec<u8>], arguments: &[&[u8]]) -> Result<Answer> {
         let key = keys.first().map(Vec::as_slice);
+        self.run_command(key, |by| script.invoke(by, keys, arguments)).await
+    }
+
+    /// The same with a command that runs a script on `key` and others.
+    pub(crate) async fn run_command(
+        &self,
+        key: Option<&[u8]>,
+        command: impl Fn(By) -> Cmd,
+    ) -> Result<Answer> {
+        let hashed = command(By::Hash);
         let sent = self.clock.now();
-        match self.send(&script.by_hash(keys, arguments), key).await {
+        match self.send(&hashed, key).await {
             Err(failure) if failure.error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let text = command(By::Text);
                 let sent = self.clock.now();
-                let value = self.send(&script.by_text(keys, arguments), key).await.map_err(classify)?;
+                let value = self.send(&text, key).await.map_err(classify)?;
                 Ok(Answer { value, sent })
             }
             result => Ok(Answer { value: result.map_err(classify)?, sent }),

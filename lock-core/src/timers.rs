@@ -99,6 +99,9 @@ impl Drop for Running<'_> {
             let mut idle = self.timers.idle();
             if idle.len() < KEPT {
                 idle.push(timer);
+            } else if let Some(other) = idle.iter_mut().find(|kept| kept.runtime != timer.runtime) {
+                // Its runtime may be over: then it would take up the room for ever.
+                *other = timer;
             }
         }
     }
@@ -139,6 +142,20 @@ mod tests {
         let all = (0..KEPT * 2).map(|n| timers.limit(limit(n), pending::<()>()));
         assert!(futures_util::future::join_all(all).await.iter().all(Option::is_none));
         assert_eq!(timers.idle().len(), KEPT);
+    }
+
+    #[test]
+    fn timers_of_runtimes_that_are_over_make_room() {
+        let timers = Timers::new();
+        for _ in 0..2 {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            let tick = Duration::from_millis(1);
+            let all = (0..KEPT).map(|_| timers.limit(tick, pending::<()>()));
+            assert!(runtime.block_on(futures_util::future::join_all(all)).iter().all(Option::is_none));
+            let id = runtime.handle().id();
+            assert!(timers.idle().iter().all(|timer| timer.runtime == id), "those of the last one are kept");
+            assert_eq!(timers.idle().len(), KEPT);
+        }
     }
 
     #[test]

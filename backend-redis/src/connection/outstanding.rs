@@ -12,10 +12,14 @@ const UNANSWERED: u32 = 3;
 /// socket look alike: nothing comes, and no error either.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// A connection that is no older than this shows who stands behind its address now.
+const YOUNG: Duration = Duration::from_secs(1);
+
 /// How one connection is doing.
 #[derive(Debug)]
 pub(super) struct Condition {
     clock: Clock,
+    opened: Instant,
     is_over: AtomicBool,
     /// Commands without an answer since the last answer, and when the first of them was sent.
     unanswered: Mutex<(u32, Instant)>,
@@ -23,8 +27,13 @@ pub(super) struct Condition {
 
 impl Condition {
     pub(super) fn new() -> Self {
+        Self::of(Clock::system())
+    }
+
+    fn of(clock: Clock) -> Self {
         Self {
-            clock: Clock::system(),
+            opened: clock.now(),
+            clock,
             is_over: AtomicBool::new(false),
             unanswered: Mutex::new((0, Instant::FAR)),
         }
@@ -38,6 +47,13 @@ impl Condition {
     /// The connection must be replaced.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
+    }
+
+    /// The connection must be replaced if it was opened a while ago: a new one may lead elsewhere.
+    pub(super) fn end_unless_young(&self) {
+        if self.clock.now().since(self.opened) >= YOUNG {
+            self.end();
+        }
     }
 
     /// A command is about to be sent.
@@ -89,7 +105,7 @@ mod tests {
     #[test]
     fn only_lasting_silence_ends_a_connection() {
         let (clock, hand) = Clock::manual();
-        let condition = Condition { clock, ..Condition::new() };
+        let condition = Condition::of(clock);
         for _ in 0..10 {
             drop(condition.send());
         }
@@ -101,6 +117,17 @@ mod tests {
         hand.advance(SILENCE);
         assert!(!condition.is_over());
         drop(condition.send());
+        assert!(condition.is_over());
+    }
+
+    #[test]
+    fn a_young_connection_is_no_reason_for_another_one() {
+        let (clock, hand) = Clock::manual();
+        let condition = Condition::of(clock);
+        condition.end_unless_young();
+        assert!(!condition.is_over());
+        hand.advance(YOUNG);
+        condition.end_unless_young();
         assert!(condition.is_over());
     }
 }

@@ -61,11 +61,20 @@ pub(super) fn is_answer_of_changing_places(error: &RedisError) -> bool {
     error.code().is_some_and(|code| CHANGING_PLACES.contains(&code))
 }
 
+/// Whether a server said that it is a replica. Servers before version 7 say it within a script's error.
+pub(super) fn is_of_a_replica(error: &RedisError) -> bool {
+    error.code().is_some_and(|code| matches!(code, "READONLY" | "MASTERDOWN"))
+        || error.detail().is_some_and(|detail| detail.contains("READONLY "))
+}
+
 /// Whether an answer shows that the server is the one to ask.
 pub(super) fn shows_the_right_server(result: &Result<Value, Failure>) -> bool {
     match result {
         Ok(_) => true,
-        Err(failure) => failure.error.code().is_some() && !is_answer_of_changing_places(&failure.error),
+        Err(failure) => {
+            let error = &failure.error;
+            error.code().is_some() && !is_answer_of_changing_places(error) && !is_of_a_replica(error)
+        }
     }
 }
 
@@ -73,6 +82,19 @@ pub(super) fn shows_the_right_server(result: &Result<Value, Failure>) -> bool {
 mod tests {
     use super::*;
     use redis::ServerErrorKind;
+
+    #[test]
+    fn a_replica_is_known_by_what_it_says() {
+        let within = "Error running script (call to f_1): @user_script:9: -READONLY You can't write against a read only replica.";
+        let old = RedisError::from((
+            ErrorKind::Server(ServerErrorKind::ResponseError),
+            "An error",
+            within.to_owned(),
+        ));
+        assert!(is_of_a_replica(&old) && !shows_the_right_server(&Err(Failure::after_send(old))));
+        assert!(is_of_a_replica(&RedisError::from((ErrorKind::Server(ServerErrorKind::ReadOnly), "no"))));
+        assert!(!is_of_a_replica(&RedisError::from((ErrorKind::Server(ServerErrorKind::NoScript), "no"))));
+    }
 
     #[test]
     fn only_what_changed_nothing_and_may_pass_is_tried_again() {

@@ -11,6 +11,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use super::authentication::Authentication;
 use super::open::timed_out;
 use super::outstanding::{Condition, Outstanding};
+use super::retry::is_of_a_replica;
 use super::{Failure, Opener, Pushes, closed};
 
 /// One connection to one server, which all callers share, and which is replaced when it breaks.
@@ -60,8 +61,8 @@ impl Single {
 
     /// The connection, opened if need be, with the credentials of the moment.
     pub(super) async fn ready(&self) -> Result<Live, Failure> {
-        let mut live = self.opened().await?;
-        live.authentication.keep_up(&self.0.opener, &mut live.connection).await;
+        let live = self.opened().await?;
+        live.authentication.keep_up(&self.0.opener, &live.connection).await;
         Ok(live)
     }
 
@@ -155,11 +156,28 @@ impl Live {
         let result =
             self.timers.limit(self.response_timeout, answers).await.unwrap_or_else(|| Err(timed_out()));
         self.judge(outstanding, &result);
+        if let Ok(answers) = &result {
+            self.judge_answers(answers);
+        }
         result.map_err(Failure::after_send)
+    }
+
+    fn judge_answers(&self, answers: &[Value]) {
+        let errors = answers.iter().filter(|answer| matches!(answer, Value::ServerError(_)));
+        for error in errors.filter_map(|answer| answer.clone().extract_error().err()) {
+            if is_of_a_replica(&error) {
+                self.condition.end_unless_young();
+            }
+        }
     }
 
     fn judge<T>(&self, outstanding: Outstanding<'_>, result: &RedisResult<T>) {
         match result {
+            // Behind the same address another server may stand by now.
+            Err(error) if is_of_a_replica(error) => {
+                outstanding.answered();
+                self.condition.end_unless_young();
+            }
             // The next one authenticates itself.
             Err(error) if error.is_unrecoverable_error() || error.code() == Some("NOAUTH") => {
                 self.condition.end();

@@ -69,9 +69,13 @@ local function mark(key, now, free_at)
 end
 
 -- A lock given back stays so, even where publishing is not allowed. In a Cluster the node alone has
--- to hear of it, if it knows how (from version 7 on).
+-- to hear of it, if it knows how (from version 7 on) and if anybody listens there: while a slot is on
+-- its way here, they listen elsewhere.
 local function announce(channel, shard_channel, message)
-  if shard_channel ~= '' and not is_error(redis.pcall('SPUBLISH', shard_channel, message)) then return end
+  if shard_channel ~= '' then
+    local heard = redis.pcall('SPUBLISH', shard_channel, message)
+    if not is_error(heard) and heard > 0 then return end
+  end
   redis.pcall('PUBLISH', channel, message)
 end
 

@@ -8,8 +8,12 @@ local is_mine = record.owner == ARGV[1]
 if is_mine then
   redis.call('HDEL', key, 'owner', 'deadline', 'ttl', 'metadata')
   keep(key, now, record.token, 0)
-elseif record.held or record.shared > now or not place or place.front ~= NOBODY then
-  return { record.held and 2 or 0 }
+else
+  -- It called nobody's turn by leaving unless it was the first alive.
+  local front = place and record.queue and place_of(key, now, place.front)
+  if record.held or record.shared > now or not place or front and front.alive > now then
+    return { record.held and 2 or 0 }
+  end
 end
 local message = news(key, now, record, ARGV[3])
 if message then announce(ARGV[2], ARGV[4], message) end

@@ -8,6 +8,7 @@
 )]
 
 mod cluster;
+mod leaving;
 mod load;
 mod migration;
 mod operating;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     let tests = [
         sentinel::tests(),
         cluster::tests(),
+        leaving::tests(),
         migration::tests(),
         operating::tests(),
         replicas::tests(),

@@ -1,21 +1,25 @@
 //! Slots that move from one node to another.
 
 use distlock_conformance::Server as _;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use distlock_core::{LockBackend, LockClient, LockOptions, LockRequest, Renewal, TryLock};
+use distlock_core::{Lease, LockBackend, LockClient, LockOptions, LockRequest, Renewal, TryLock};
+use distlock_redis::RedisBackend;
 use distlock_testbed::{Server, ServiceSet};
 
 use crate::cluster::{key_on, nodes, record_of};
 use crate::load::{AGAIN, Load};
-use crate::servers::{ask, connect, lock, request, tests};
+use crate::servers::{ask, connect, eventually, lock, raw, request, tests};
 
 tests! {
     "cluster":
         locks_go_on_while_their_slot_moves,
         renewals_go_on_while_records_of_one_slot_are_on_two_nodes,
         a_waiter_hears_of_a_release_after_its_slot_has_moved,
+        a_waiter_hears_of_a_release_while_its_slot_moves,
+        locks_are_listed_while_records_of_one_slot_are_on_two_nodes,
         a_queue_keeps_its_order_while_its_slot_moves;
 }
 
@@ -89,26 +93,31 @@ async fn locks_go_on_while_their_slot_moves(set: &ServiceSet) {
     load.end_without_overlaps().await;
 }
 
-async fn renewals_go_on_while_records_of_one_slot_are_on_two_nodes(set: &ServiceSet) {
-    let backend = connect(set.url("cluster")).await;
-    // Two keys of one group: their records are in one slot.
-    let first = "key-0".to_owned();
-    let mut leases = vec![lock(&backend, &request(&first, TTL)).await];
-    let (node, record) = record_of(set, &first).await;
+/// Locks of one group: their records are in one slot.
+async fn three_of_one_slot(set: &ServiceSet, backend: &RedisBackend) -> Vec<Lease> {
+    let mut leases = vec![lock(backend, &request("key-0", TTL)).await];
+    let (node, record) = record_of(set, "key-0").await;
     let slot: u16 = ask(&node, &format!("CLUSTER KEYSLOT {record}")).await.unwrap();
     for number in 1..20_000 {
         let key = format!("key-{number}");
-        let lease = lock(&backend, &request(&key, TTL)).await;
+        let lease = lock(backend, &request(&key, TTL)).await;
         let names: Vec<String> = ask(&node, &format!("CLUSTER GETKEYSINSLOT {slot} 10")).await.unwrap();
         if names.iter().any(|name| name.ends_with(&format!("lock:{key}"))) {
             leases.push(lease);
+        } else {
+            backend.unlock(&lease.claim).await.unwrap();
         }
         if leases.len() == 3 {
-            break;
+            return leases;
         }
     }
-    assert_eq!(leases.len(), 3);
-    let moving = Move::begin(set, &first).await;
+    panic!("no three keys are in one slot");
+}
+
+async fn renewals_go_on_while_records_of_one_slot_are_on_two_nodes(set: &ServiceSet) {
+    let backend = connect(set.url("cluster")).await;
+    let leases = three_of_one_slot(set, &backend).await;
+    let moving = Move::begin(set, "key-0").await;
     moving.records(1).await;
     let renewals = backend.renew_many(&leases, TTL).await;
     assert!(renewals.iter().all(|renewal| matches!(renewal, Ok(Renewal::Renewed { .. }))), "{renewals:?}");
@@ -117,25 +126,67 @@ async fn renewals_go_on_while_records_of_one_slot_are_on_two_nodes(set: &Service
     assert!(renewals.iter().all(|renewal| matches!(renewal, Ok(Renewal::Renewed { .. }))), "{renewals:?}");
 }
 
+async fn locks_are_listed_while_records_of_one_slot_are_on_two_nodes(set: &ServiceSet) {
+    let backend = connect(set.url("cluster")).await;
+    let leases = three_of_one_slot(set, &backend).await;
+    let moving = Move::begin(set, "key-0").await;
+    moving.records(1).await;
+    let listed = backend.admin().unwrap().list(b"key-", None, 10).await.unwrap();
+    let listed: HashSet<_> = listed.into_iter().map(|record| record.key).collect();
+    assert_eq!(listed, leases.into_iter().map(|lease| lease.claim.key).collect());
+    moving.end().await;
+}
+
 async fn a_waiter_hears_of_a_release_after_its_slot_has_moved(set: &ServiceSet) {
     let (backend, other) = (connect(set.url("cluster")).await, connect(set.url("cluster")).await);
     let key = key_on(&backend, set, &set.server("cl0"), "key").await;
     let lease = lock(&backend, &request(&key, TTL)).await;
     let waiter = request(&key, TTL);
     let heard = crate::waiting::hear(&other, &waiter);
+    let heard = async {
+        heard.await;
+        Instant::now()
+    };
     let moved = async {
         crate::waiting::marked(set, &key).await;
         let moving = Move::begin(set, &key).await;
         moving.end().await;
+        Instant::now()
     };
-    let ((), ()) = tokio::join!(heard, moved);
-    eprintln!("the waiter was woken by the move");
+    let (heard, moved) = tokio::join!(heard, moved);
+    let after = heard.saturating_duration_since(moved);
+    eprintln!("the waiter was woken {after:?} after the move");
+    // The nodes are asked every 15 s in any case.
+    assert!(after < Duration::from_secs(8), "not before the nodes were asked next: {after:?}");
     let heard = crate::waiting::hear(&other, &waiter);
     let released = async {
         crate::waiting::marked(set, &key).await;
         backend.unlock(&lease.claim).await.unwrap();
     };
     tokio::join!(heard, released);
+}
+
+async fn a_waiter_hears_of_a_release_while_its_slot_moves(set: &ServiceSet) {
+    let (backend, other) = (connect(set.url("cluster")).await, connect(set.url("cluster")).await);
+    let key = key_on(&backend, set, &set.server("cl0"), "key").await;
+    let lease = lock(&backend, &request(&key, TTL)).await;
+    let (_, record) = record_of(set, &key).await;
+    let moving = Move::begin(set, &key).await;
+    moving.records(1000).await;
+    let waiter = request(&key, TTL);
+    let heard = crate::waiting::hear(&other, &waiter);
+    let released = async {
+        let mut raw = raw(&moving.to).await;
+        let mut look = redis::pipe();
+        look.cmd("ASKING").ignore().cmd("HEXISTS").arg(record).arg("mark");
+        eventually("the waiter left its mark", async || {
+            look.query_async::<(bool,)>(&mut raw).await.unwrap().0
+        })
+        .await;
+        backend.unlock(&lease.claim).await.unwrap();
+    };
+    tokio::join!(heard, released);
+    moving.end().await;
 }
 
 async fn a_queue_keeps_its_order_while_its_slot_moves(set: &ServiceSet) {

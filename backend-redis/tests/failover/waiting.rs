@@ -7,14 +7,15 @@ use distlock_core::{LockBackend, LockRequest, TryLock};
 use distlock_redis::RedisBackend;
 use distlock_testbed::{Server, ServiceSet};
 
-use crate::cluster::key_on;
+use crate::cluster::{key_on, nodes};
 use crate::servers::{ask, connect, eventually, lock, request, tests};
 
 tests! {
     "sentinel":
         waiters_follow_to_the_new_master;
     "cluster":
-        waiters_follow_to_the_new_node;
+        waiters_follow_to_the_new_node,
+        waiters_hear_although_some_slots_are_served_by_nobody;
 }
 
 const TTL: Duration = Duration::from_secs(60);
@@ -29,6 +30,31 @@ async fn waiters_follow_to_the_new_node(set: &ServiceSet) {
     let backend = connect(set.url("cluster")).await;
     let key = key_on(&backend, set, &set.server("cl0"), "key").await;
     follow(set, "cluster", &backend, &set.server("cl0"), &[set.server("cl3")], &key).await;
+}
+
+async fn waiters_hear_although_some_slots_are_served_by_nobody(set: &ServiceSet) {
+    let (backend, other) = (connect(set.url("cluster")).await, connect(set.url("cluster")).await);
+    let key = key_on(&backend, set, &set.server("cl1"), "key").await;
+    for node in nodes(set) {
+        ask::<()>(&node, "CONFIG SET cluster-require-full-coverage no").await.unwrap();
+    }
+    let lease = lock(&backend, &request(&key, TTL)).await;
+    for dead in ["cl3", "cl0"] {
+        set.server(dead).kill9().await;
+    }
+    for _ in 0..2 {
+        let waiter = request(&key, TTL);
+        let released = async {
+            marked_at(&set.server("cl1"), &key).await;
+            backend.unlock(&lease.claim).await.unwrap();
+            lock(&backend, &lease_again(&lease)).await;
+        };
+        tokio::join!(hear(&other, &waiter), released);
+    }
+}
+
+fn lease_again(lease: &distlock_core::Lease) -> LockRequest {
+    LockRequest::new(lease.claim.clone(), TTL)
 }
 
 /// A failover wakes who waits, and who waits again hears of a release at the new master.

@@ -21,6 +21,7 @@ tests! {
     new_credentials_that_are_refused_leave_the_connection_as_it_is,
     a_provider_without_credentials_is_named,
     a_provider_that_hangs_does_not_hang_the_caller,
+    a_provider_that_hangs_later_on_costs_one_caller_some_time,
 }
 
 /// Credentials in memory, which tests change.
@@ -211,4 +212,33 @@ async fn a_provider_that_hangs_does_not_hang_the_caller() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("credentials provider"), "{error}");
     assert_eq!(server.backend().await.admin().unwrap().inspect(&key("a")).await.unwrap(), None);
+}
+
+async fn a_provider_that_hangs_later_on_costs_one_caller_some_time() {
+    struct Sealed(Arc<AtomicU64>);
+    #[async_trait::async_trait]
+    impl CredentialsProvider for Sealed {
+        async fn credentials(&self) -> Result<Credentials> {
+            if self.version() == 0 { Ok(user("locks", "one")) } else { std::future::pending().await }
+        }
+
+        fn version(&self) -> u64 {
+            self.0.load(Ordering::Acquire)
+        }
+    }
+    let server = Server::start(&[]).await;
+    run(&mut server.raw().await, "ACL SETUSER locks on >one ~* &* +@all").await;
+    let version = Arc::new(AtomicU64::new(0));
+    let config = server.config().credentials(Sealed(Arc::clone(&version))).connect_timeout(LONG);
+    let backend = RedisBackend::connect(config).await.unwrap();
+    let lease = take(&backend, &request("a", LONG)).await;
+    version.store(1, Ordering::Release);
+    // Who gives up, as the client does after a while, must not leave the wait to the next one.
+    let hurry = Duration::from_millis(100);
+    let first = tokio::time::timeout(hurry, backend.renew(&lease, LONG)).await;
+    assert!(first.is_err(), "it waits for the new credentials");
+    for _ in 0..5 {
+        let renewal = tokio::time::timeout(LONG / 2, backend.renew(&lease, LONG)).await;
+        assert!(matches!(renewal.expect("the old ones still do"), Ok(Renewal::Renewed { .. })));
+    }
 }

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use distlock_core::{LockBackend, LockClient, LockOptions, Queueing, WaitPolicy};
 
 use crate::rig::*;
-use crate::support::{Server, eventually, request, take, tests};
+use crate::support::{Server, eventually, number, request, take, tests};
 
 tests! {
     a_waiter_that_times_out_in_the_middle_is_skipped,
     time_limits_of_those_in_front_don_t_add_up,
     a_cancelled_acquire_leaves_no_ghost,
+    the_first_alive_calls_the_next_when_it_leaves,
 }
 
 fn strict(patience: Duration) -> LockOptions {
@@ -94,4 +95,27 @@ async fn a_cancelled_acquire_leaves_no_ghost() {
     assert_eq!(queued(&mut raw).await, 0);
     backend.unlock(&lease.claim).await.unwrap();
     take(&backend, &request("k", LONG)).await;
+}
+
+/// Also if somebody who died meanwhile still stands in front of it.
+async fn the_first_alive_calls_the_next_when_it_leaves() {
+    let server = Server::start(&[]).await;
+    let (backend, mut raw) = (queueing(&server).await, server.raw().await);
+    let patient = backend_with(&server, AMPLE).await;
+    let lease = take(&backend, &request("k", LONG)).await;
+    let waiters = queue_of(&patient, 3).await;
+    let seen = queue_up(&patient, &waiters[2]).await;
+    let leaves = async {
+        eventually("somebody listens", async || {
+            number(&mut raw, "PUBLISH distlock:released nothing").await == 1
+        })
+        .await;
+        backend.unlock(&lease.claim).await.unwrap();
+        move_signs(&mut raw, &[waiters[0].claim.owner.to_string()], -60_000_000).await;
+        backend.unlock(&waiters[1].claim).await.unwrap();
+    };
+    let watch = tokio::time::timeout(AMPLE, patient.watch_release(&waiters[2].claim, &seen));
+    let (called, ()) = tokio::join!(watch, leaves);
+    called.expect("it is called").unwrap();
+    take(&patient, &waiters[2]).await;
 }

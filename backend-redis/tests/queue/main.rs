@@ -11,6 +11,7 @@
 )]
 
 mod administering;
+mod chaos;
 mod clocks;
 mod crowds;
 mod dying;
@@ -28,6 +29,7 @@ fn main() -> std::process::ExitCode {
     }
     let tests = [
         administering::tests(),
+        chaos::tests(),
         clocks::tests(),
         crowds::tests(),
         dying::tests(),

@@ -15,7 +15,12 @@ pub(crate) const LIVENESS: Duration = Duration::from_secs(2);
 
 /// A backend that keeps a queue with the shortest liveness.
 pub(crate) async fn queueing(server: &Server) -> RedisBackend {
-    RedisBackend::connect(server.config().queue(true).waiter_liveness(LIVENESS)).await.unwrap()
+    backend_with(server, LIVENESS).await
+}
+
+/// A backend that keeps a queue.
+pub(crate) async fn backend_with(server: &Server, liveness: Duration) -> RedisBackend {
+    RedisBackend::connect(server.config().queue(true).waiter_liveness(liveness)).await.unwrap()
 }
 
 /// A request of a waiter.

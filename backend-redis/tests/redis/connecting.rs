@@ -1,11 +1,11 @@
 //! Connections that break, and silent ones.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use distlock_core::{Effect, ErrorKind, LockBackend, TryLock};
-use distlock_redis::RedisBackend;
+use distlock_redis::{RedisBackend, RedisConfig};
 use tokio::net::{TcpListener, UnixStream};
 
 use crate::support::*;
@@ -14,6 +14,8 @@ tests! {
     a_restarted_server_is_served_again,
     a_frozen_server_is_an_error_in_time,
     a_connection_that_leads_nowhere_is_replaced,
+    a_server_that_became_a_replica_is_left_for_who_stands_at_its_address_now,
+    no_text_form_of_a_backend_shows_a_password,
     the_application_s_client_and_connection_will_do,
     impatient_callers_do_not_keep_a_connection_from_opening,
 }
@@ -82,7 +84,7 @@ async fn a_connection_that_leads_nowhere_is_replaced() {
             }
         })
     };
-    let config = distlock_redis::RedisConfig::new(address).response_timeout(Duration::from_millis(300));
+    let config = RedisConfig::new(address).response_timeout(Duration::from_millis(300));
     let backend = RedisBackend::connect(config).await.unwrap();
     let held = request("k", LONG);
     let token = take(&backend, &held).await.token;
@@ -126,4 +128,49 @@ async fn impatient_callers_do_not_keep_a_connection_from_opening() {
         attempt.is_ok_and(|result| result.is_ok())
     })
     .await;
+}
+
+/// As behind an address that moves to the new master while the old one goes on.
+async fn a_server_that_became_a_replica_is_left_for_who_stands_at_its_address_now() {
+    let (old, new) = (Server::start(&[]).await, Server::start(&[]).await);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let target = Arc::new(Mutex::new(old.socket()));
+    let behind = Arc::clone(&target);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let socket = behind.lock().unwrap().clone();
+            tokio::spawn(async move {
+                let mut server = UnixStream::connect(socket).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    let backend = RedisBackend::connect(RedisConfig::new(address)).await.unwrap();
+    take(&backend, &request("before", LONG)).await;
+    run(&mut old.raw().await, "REPLICAOF 127.0.0.1 1").await;
+    *target.lock().unwrap() = new.socket();
+    eventually("the new master is found", async || match backend.try_lock(&request("after", LONG)).await {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
+            false
+        }
+    })
+    .await;
+    assert_eq!(number(&mut new.raw().await, "EXISTS distlock:lock:after").await, 1);
+}
+
+async fn no_text_form_of_a_backend_shows_a_password() {
+    let server = Server::start(&["--requirepass", "very-secret"]).await;
+    let config = server.config().password("very-secret");
+    let backend = RedisBackend::connect(config.clone()).await.unwrap();
+    take(&backend, &request("k", LONG)).await;
+    let gate = distlock_redis::RedisFenceGate::connect(config.clone()).await.unwrap();
+    for text in [format!("{backend:?}"), format!("{gate:?}"), format!("{config:?}")] {
+        assert!(!text.contains("very-secret"), "{text}");
+    }
+    let wrong = RedisBackend::connect(server.config().password("very-wrong")).await.unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::PermissionDenied);
+    assert!(!format!("{wrong} {wrong:?}").contains("very-wrong"), "{wrong:?}");
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use distlock_core::{ErrorKind, LockBackend, LostReason, Release, Renewal};
+use distlock_core::{Effect, ErrorKind, LockBackend, LostReason, Release, Renewal};
+use distlock_redis::RedisBackend;
 use redis::Value;
 
 use crate::support::*;
@@ -16,6 +17,9 @@ tests! {
     many_renewals_are_few_commands_and_fare_alone,
     what_is_not_ours_is_reported_and_left,
     a_server_that_forgot_the_scripts_is_taught_again,
+    a_hand_over_that_does_not_arrive_at_the_replicas_has_ended_the_lease,
+    a_full_server_still_renews_and_takes_back,
+    a_place_taken_before_a_damaged_holder_was_seen_is_not_denied,
 }
 
 const LONG: Duration = Duration::from_secs(60);
@@ -141,7 +145,7 @@ async fn what_is_not_ours_is_reported_and_left() {
             [backend.try_lock(&request).await.unwrap_err(), backend.unlock(&request.claim).await.unwrap_err()]
         {
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{name}: {error}");
-            assert_eq!(error.effect(), distlock_core::Effect::None);
+            assert_eq!(error.effect(), Effect::None);
             assert!(error.to_string().contains(name), "{error}");
         }
         assert_eq!(run(&mut raw, &format!("DUMP distlock:lock:{name}")).await, before);
@@ -161,4 +165,46 @@ async fn micros(raw: &mut redis::aio::MultiplexedConnection) -> u64 {
     let Value::Array(parts) = run(raw, "TIME").await else { panic!() };
     let mut parts = parts.into_iter().map(|part| redis::from_redis_value::<u64>(part).unwrap());
     parts.next().unwrap() * 1_000_000 + parts.next().unwrap()
+}
+
+async fn a_hand_over_that_does_not_arrive_at_the_replicas_has_ended_the_lease() {
+    let server = Server::start(&[]).await;
+    let (backend, mut raw) = (server.backend().await, server.raw().await);
+    let strict = RedisBackend::connect(server.config().wait_replicas(1)).await.unwrap();
+    let lease = take(&backend, &request("k", LONG)).await;
+    let error = strict.hand_over(&lease, &request("k", LONG)).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::NotReplicated, Effect::Unknown), "{error}");
+    assert_eq!(number(&mut raw, "HEXISTS distlock:lock:k owner").await, 0, "the new grant was given back");
+    assert!(
+        matches!(backend.renew(&lease, LONG).await.unwrap(), Renewal::Lost(_)),
+        "and the old one is over"
+    );
+    let error = strict.try_lock(&request("k", LONG)).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::NotReplicated, Effect::None), "{error}");
+}
+
+async fn a_place_taken_before_a_damaged_holder_was_seen_is_not_denied() {
+    let server = Server::start(&[]).await;
+    let backend = RedisBackend::connect(server.config().queue(true)).await.unwrap();
+    let mut raw = server.raw().await;
+    take(&backend, &request("k", LONG)).await;
+    run(&mut raw, "HSET distlock:lock:k owner 0123456789abcdef0123456789abcdeg").await;
+    let error = backend.try_lock(&request("k", LONG).queue(true)).await.unwrap_err();
+    assert_eq!(number(&mut raw, "HEXISTS distlock:lock:k queue").await, 1, "it stands in the queue");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Corrupt, Effect::Unknown), "{error}");
+}
+
+async fn a_full_server_still_renews_and_takes_back() {
+    let server = Server::start(&[]).await;
+    let (backend, mut raw) = (server.backend().await, server.raw().await);
+    let leases = [take(&backend, &request("a", LONG)).await, take(&backend, &request("b", LONG)).await];
+    run(&mut raw, "CONFIG SET maxmemory 1").await;
+    let error = backend.try_lock(&request("c", LONG)).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Overloaded, Effect::None), "{error}");
+    for renewal in backend.renew_many(&leases, LONG).await {
+        assert!(matches!(renewal.unwrap(), Renewal::Renewed { .. }), "it takes no memory");
+    }
+    for lease in leases {
+        assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released);
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use distlock_core::Result as CoreResult;
-use redis::{Cmd, Pipeline, Value};
+use redis::{Cmd, Pipeline, RedisError, Value};
 use tokio::sync::watch;
 
 use super::call::{Call, answers};
@@ -111,21 +111,33 @@ impl State {
             () = self.replaced(slot, &owner) => Err(Failure::taken_over()),
             result = call.send(live) => result,
         };
-        if let (Err(failure), Some(slot)) = (&result, slot)
-            && let Some((address, _)) = failure.error.redirect_node()
+        if let Err(failure) = &result
+            && slot.is_some()
         {
-            let address = full_address(address, &owner.address);
-            if failure.error.code() == Some("ASK") {
+            if failure.error.code() == Some("ASK")
+                && let Some((address, _)) = failure.error.redirect_node()
+            {
+                let address = full_address(address, &owner.address);
                 doubt.dispel();
                 let server = self.server(&address)?;
                 return call.ask(call.connection(&server).ready().await?).await;
             }
-            self.moved().push((slot, owner.address.clone(), address));
+            self.note_moved(&failure.error, &owner);
         }
         if shows_the_right_server(&result) {
             doubt.dispel();
         }
         result
+    }
+
+    /// Takes down who has a slot by the word of a node that does not.
+    fn note_moved(&self, error: &RedisError, owner: &Owner) {
+        if error.code() == Some("MOVED")
+            && let Some((address, slot)) = error.redirect_node()
+        {
+            let address = full_address(address, &owner.address);
+            self.moved().push((slot, owner.address.clone(), address));
+        }
     }
 
     /// Resolves when the slot has another owner, or the link is closed.
@@ -140,6 +152,10 @@ impl State {
 
     fn server(&self, address: &str) -> Result<Server, Failure> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Asked behind the lock: what stands in the map by then is dropped by whoever closes.
+        if self.view.borrow().is_closed {
+            return Err(Failure::closed());
+        }
         if let Some(server) = servers.get(address) {
             return Ok(server.clone());
         }

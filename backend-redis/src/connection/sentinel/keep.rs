@@ -38,6 +38,7 @@ pub(super) async fn keep(state: &Arc<State>) {
         });
         state.keeper.rest(rest).await;
     }
+    state.panel.lock().await.leave();
 }
 
 /// Asks the Sentinels, and then the master itself.

@@ -94,6 +94,13 @@ impl Panel {
             None => Err(trouble.unwrap_or_else(timed_out)),
         }
     }
+
+    /// Closes the connections.
+    pub(super) fn leave(&mut self) {
+        for seat in &mut self.seats {
+            seat.connection = None;
+        }
+    }
 }
 
 impl Seat {
