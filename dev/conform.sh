@@ -13,13 +13,13 @@ memory)
 sqlite)
     exec cargo test -p distlock-sql --features sqlite --test conformance -- "$@"
     ;;
-redis | sentinel | cluster)
+redis | sentinel | cluster | valkey | redis8 | redis-queue | sentinel-queue | cluster-queue | valkey-queue | redis8-queue)
     export CONFORMANCE_STORE=$store
-    exec ./dev/services.sh run "$store" -- \
+    exec ./dev/services.sh run "${store%-queue}" -- \
         cargo test -p distlock-redis --all-features --test conformance -- "$@"
     ;;
 *)
-    echo "no backend $store; there are: memory sqlite redis sentinel cluster" >&2
+    echo "no backend $store; there are: memory sqlite redis sentinel cluster valkey redis8, the last five also with -queue" >&2
     exit 64
     ;;
 esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the real lock servers that tests need as plain processes on loopback ports.
 #
-#   services.sh up [GROUP..]            start (default: all groups); prints export lines when ready; may be repeated
+#   services.sh up [GROUP..]            start (default: all but the optional); prints export lines when ready; may be repeated
 #   services.sh down [GROUP..]          stop and wipe
 #   services.sh run [GROUP..] -- CMD..  up, run CMD with the variables exported, and down whatever happens
 #   services.sh hold [GROUP..]          up, and down as soon as the standard input ends
@@ -31,6 +31,7 @@ HOST=127.0.0.1
 SVC_TIMEOUT=${SVC_TIMEOUT:-60}
 SVC_DURABLE=${SVC_DURABLE:-process}
 GROUPS_KNOWN=()
+GROUPS_OPTIONAL=()
 
 die() {
     echo "services: $*" >&2
@@ -44,10 +45,11 @@ say() {
 . "$PARTS/process.sh"
 . "$PARTS/ports.sh"
 . "$PARTS/install.sh"
-# One file per family of stores. It adds its groups to GROUPS_KNOWN, and defines for each GROUP:
+# One file per family of stores. It adds its groups to GROUPS_KNOWN, or to GROUPS_OPTIONAL if they start only when named, and defines for each GROUP:
 # GROUP_needs, GROUP_members, GROUP_url, GROUP_up, GROUP_whole (a probe of the group) and, for each of its
 # servers, GROUP_answers NAME (a probe of one server).
 . "$PARTS/redis.sh"
+. "$PARTS/newer.sh"
 . "$PARTS/sentinel.sh"
 . "$PARTS/cluster.sh"
 . "$PARTS/sqlite.sh"
@@ -74,7 +76,7 @@ is_up() {
 
 group_of() {
     local group name
-    for group in "${GROUPS_KNOWN[@]}"; do
+    for group in "${GROUPS_KNOWN[@]}" "${GROUPS_OPTIONAL[@]}"; do
         for name in $("${group}_members"); do
             [ "$name" != "$1" ] || { echo "$group"; return; }
         done
@@ -85,7 +87,8 @@ group_of() {
 check_groups() {
     local group
     for group in "$@"; do
-        [[ " ${GROUPS_KNOWN[*]} " == *" $group "* ]] || die "no group $group; there are: ${GROUPS_KNOWN[*]}"
+        [[ " ${GROUPS_KNOWN[*]} ${GROUPS_OPTIONAL[*]} " == *" $group "* ]] ||
+            die "no group $group; there are: ${GROUPS_KNOWN[*]} ${GROUPS_OPTIONAL[*]}"
     done
 }
 
@@ -165,7 +168,7 @@ cmd_hold() {
     # Nobody may be left to read what it says.
     trap '' PIPE
     trap 'exit 130' INT TERM HUP
-    trap 'cmd_down "${GROUPS_KNOWN[@]}"' EXIT
+    trap 'cmd_down "${GROUPS_KNOWN[@]}" "${GROUPS_OPTIONAL[@]}"' EXIT
     cmd_up "$@" || exit 1
     echo "# ready in $SVC_DIR"
     while read -r _; do
@@ -282,7 +285,7 @@ main() {
         ;;
     run) cmd_run "$@" ;;
     status) cmd_status ;;
-    groups) echo "${GROUPS_KNOWN[*]}" ;;
+    groups) echo "${GROUPS_KNOWN[*]} ${GROUPS_OPTIONAL[*]}" ;;
     kill | start | wipe)
         [ $# -gt 0 ] || usage
         "cmd_$command" "$@"

@@ -40,10 +40,27 @@ async fn a_store_whose_feature_is_off_is_named() {
 #[cfg(not(feature = "redis"))]
 #[tokio::test]
 async fn so_are_all_schemes_of_a_store() {
-    for url in ["redis://h", "rediss://h", "valkey://h", "redis+unix:/run/redis.sock"] {
+    for url in [
+        "redis://h",
+        "rediss://h",
+        "valkey://h",
+        "redis+unix:/run/redis.sock",
+        "redis+sentinel://h/m",
+        "redis+cluster://h",
+    ] {
         let error = distlock::connect(url).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FeatureDisabled, "{url}");
         assert!(error.to_string().contains("`redis`"), "{error}");
+    }
+}
+
+#[cfg(all(feature = "redis", not(feature = "tls")))]
+#[tokio::test]
+async fn encryption_that_is_off_is_named() {
+    for url in ["rediss://h", "valkeys://h", "rediss+sentinel://h/m", "rediss+cluster://h"] {
+        let error = distlock::connect(url).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FeatureDisabled, "{url}");
+        assert!(error.to_string().contains("`tls`"), "{error}");
     }
 }
 

@@ -1,10 +1,12 @@
 //! docs/guarantees.md is written from the code: `make docs` rewrites it, and this test fails when it is stale.
-#![cfg(feature = "sqlite")]
+#![cfg(all(feature = "redis", feature = "sqlite"))]
 #![allow(clippy::expect_used, reason = "a test may panic")]
 
 use std::path::Path;
 
-use distlock::{LockBackend, MemoryBackend, guarantees_table, sqlite::SqliteBackend};
+use distlock::redis::{RedisBackend, Topology};
+use distlock::sqlite::SqliteBackend;
+use distlock::{LockBackend, MemoryBackend, guarantees_table};
 
 const HEAD: &str = "\
 # What each store promises
@@ -24,11 +26,22 @@ const TAIL: &str = "
 - **tokens survive**: what can happen to the store without a token being repeated or lowered.
 - **restart, failover**: whether a held lock is still held afterwards; – is no promise.
 - **abilities**: beyond trying, renewing and releasing; each is probed by a case of the suite.
+
+The names ending in `-queue` are the same stores with `queue=true` in the URL.
+
+A row of Redis says what holds on every server that is not refused, however it is set up. `appendonly yes` keeps held locks over
+a restart of the server: all of them with `appendfsync always`, all but those of the last second or so with `everysec`. Without it a
+restart frees locks, and with snapshots it may bring back some that were given up. No client can see that a setting was changed or a
+file was lost, so the table does not promise it; `distlock info` tells what a server is set to.
 ";
 
 #[test]
 fn the_table_of_guarantees_is_current() {
-    let table = guarantees_table(&[MemoryBackend::new().info().clone(), SqliteBackend::describe()]);
+    let mut stores = vec![MemoryBackend::new().info().clone(), SqliteBackend::describe()];
+    for topology in [Topology::Single, Topology::Sentinel { master: "m".into() }, Topology::Cluster] {
+        stores.extend([RedisBackend::describe(&topology), RedisBackend::describe_queue(&topology)]);
+    }
+    let table = guarantees_table(&stores);
     check("docs/guarantees.md", &format!("{HEAD}{table}{TAIL}"));
 }
 

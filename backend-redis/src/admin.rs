@@ -178,7 +178,7 @@ async fn look_at_slot(store: &Store, keys: &[LockKey]) -> Result<Vec<(LockKey, L
 /// Takes the lock from its holder, wakes who waits, and says from whom it was taken.
 async fn force_unlock(store: &Store, key: &LockKey) -> Result<Option<Holder>> {
     let (channel, shard_channel) = (store.names.channel(), store.names.shard_channel(key));
-    let arguments = [channel.as_slice(), key.as_bytes(), &shard_channel];
+    let arguments = [channel, key.as_bytes(), &shard_channel];
     let answer = store.run(&script::FORCE_UNLOCK, &[store.names.record(key)], &arguments).await?;
     match Found::read(Some(&answer.value))? {
         Found::Held(holder, _) => Ok(Some(holder)),

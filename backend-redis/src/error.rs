@@ -13,6 +13,9 @@ pub(crate) const CLOSED: &str = "the backend was closed; connect again";
 /// What an opening says when the provider of credentials has none.
 pub(crate) const NO_CREDENTIALS: &str = "the credentials provider gave no credentials";
 
+/// What a Sentinel's refusal says.
+pub(crate) const SENTINEL_CREDENTIALS: &str = "the Sentinels refused user and password";
+
 /// Codes with which a server refuses a script before it writes anything.
 pub(crate) const REFUSALS: &[&str] = &[
     "ASK",
@@ -89,9 +92,13 @@ fn of_code(code: &str, detail: &str) -> (ErrorKind, &'static str) {
             ErrorKind::Unavailable,
             "the server is busy with somebody's script; SCRIPT KILL ends it if it lasts",
         ),
-        "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" => (
+        "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => (
             ErrorKind::Unavailable,
             "the servers are changing places, or one of them is down; with a Cluster, use redis+cluster://",
+        ),
+        "MOVED" | "ASK" => (
+            ErrorKind::Unavailable,
+            "another node of a Cluster has this lock; connect with redis+cluster://, and if you do, wait until its slots have moved",
         ),
         "NOREPLICAS" => (
             ErrorKind::Unavailable,
@@ -114,7 +121,7 @@ fn of_code(code: &str, detail: &str) -> (ErrorKind, &'static str) {
         ),
         "NOPERM" => (
             ErrorKind::PermissionDenied,
-            "the user may not do that; grant it ~PREFIX* &PREFIX* +@hash +@scripting +@pubsub +time +exists +pexpireat +ping +info +hello, with the prefix of the locks, and with Sentinel +role, in a Cluster +cluster|nodes +asking, for wait_replicas +wait",
+            "the user may not do that; grant it ~PREFIX* &PREFIX* +@hash +@scripting +@pubsub +time +exists +pexpireat +ping +info +hello, with the prefix of the locks, and with Sentinel +role, in a Cluster +cluster|nodes +asking, for wait_replicas +wait, to list and take away locks +scan +del",
         ),
         "CROSSSLOT" => {
             (ErrorKind::Misconfigured, "the server is part of a Cluster; connect with redis+cluster://")
@@ -127,7 +134,30 @@ fn of_code(code: &str, detail: &str) -> (ErrorKind, &'static str) {
         _ if detail.contains("READONLY") => of_code("READONLY", ""),
         _ if detail.contains("OOM ") => of_code("OOM", ""),
         _ if detail.contains("NOPERM") => of_code("NOPERM", ""),
-        _ => (ErrorKind::Other, "the server refused a command"),
+        _ => of_text(detail),
+    }
+}
+
+/// What a refusal without a code of its own says of a URL that means another kind of server.
+fn of_text(text: &str) -> (ErrorKind, &'static str) {
+    let unknown = text.strip_prefix("unknown command ").map(|name| name.trim_start_matches(['\'', '`']));
+    match unknown {
+        Some(name) if name.starts_with("SENTINEL") => (
+            ErrorKind::Misconfigured,
+            "the server is no Sentinel; name the Sentinels, which listen at port 26379 unless set up otherwise",
+        ),
+        Some(_) => (
+            ErrorKind::Misconfigured,
+            "the server lacks a command that locks need; a Sentinel does, and is named by redis+sentinel://h1,h2,h3/master; else see what was renamed or switched off",
+        ),
+        None if text.contains("cluster support disabled") => {
+            (ErrorKind::Misconfigured, "the server is not part of a Cluster; connect with redis://")
+        }
+        None if text.contains("DB index is out of range") => (
+            ErrorKind::Misconfigured,
+            "the server has no database of that number; see `databases` in its configuration",
+        ),
+        None => (ErrorKind::Other, "the server refused a command"),
     }
 }
 
@@ -139,6 +169,10 @@ fn of_connection(error: &RedisError, effect: Effect) -> (ErrorKind, &'static str
         RedisKind::Client if error.to_string().contains(NO_CREDENTIALS) => {
             (ErrorKind::Unavailable, "the credentials provider gave no credentials; see the cause")
         }
+        RedisKind::AuthenticationFailed if error.to_string().contains(SENTINEL_CREDENTIALS) => (
+            ErrorKind::PermissionDenied,
+            "the Sentinels want a user or a password of their own; give the options sentinel_user and sentinel_password",
+        ),
         RedisKind::AuthenticationFailed => (
             ErrorKind::PermissionDenied,
             "the server refused user and password; percent-encode special characters of a password in a URL",
@@ -207,6 +241,15 @@ mod tests {
     fn a_missing_right_may_have_stopped_a_script_halfway() {
         let error = classify(failure(RedisKind::Server(redis::ServerErrorKind::NoPerm), "no"));
         assert_eq!((error.kind(), error.effect()), (ErrorKind::PermissionDenied, Effect::Unknown));
+    }
+
+    #[test]
+    fn a_sentinel_that_is_taken_for_a_server_is_named() {
+        for text in ["unknown command 'EVALSHA', with args", "unknown command `EVALSHA`, with args"] {
+            let (kind, message) = of_code("ERR", text);
+            assert_eq!(kind, ErrorKind::Misconfigured);
+            assert!(message.contains("redis+sentinel://"), "{message}");
+        }
     }
 
     #[test]

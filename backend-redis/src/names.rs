@@ -10,6 +10,9 @@ use crate::hash_slot::{crc16, slot_of};
 /// few enough that one script renews many locks and that a listener can hear of all of them.
 const GROUPS: u16 = 256;
 
+/// What the names of channels end with.
+const RELEASED: &str = "released";
+
 /// The names that all clients of one prefix share.
 ///
 /// A record's name is the prefix, `lock:` and the key's bytes as they are, so two keys never share a
@@ -21,18 +24,23 @@ const GROUPS: u16 = 256;
 #[derive(Debug)]
 pub(crate) struct Names {
     prefix: String,
+    channel: Vec<u8>,
     has_groups: bool,
 }
 
 impl Names {
     /// The names on a server that has all of them.
     pub(crate) fn new(prefix: &str) -> Self {
-        Self { prefix: prefix.to_owned(), has_groups: false }
+        Self::of(prefix, false)
     }
 
     /// The names in a Cluster. The prefix has no braces.
     pub(crate) fn in_groups(prefix: &str) -> Self {
-        Self { prefix: prefix.to_owned(), has_groups: true }
+        Self::of(prefix, true)
+    }
+
+    fn of(prefix: &str, has_groups: bool) -> Self {
+        Self { prefix: prefix.to_owned(), channel: [prefix, RELEASED].concat().into_bytes(), has_groups }
     }
 
     /// The record of a lock.
@@ -80,19 +88,19 @@ impl Names {
     }
 
     /// Where releases are announced to everybody, by the key's bytes.
-    pub(crate) fn channel(&self) -> Vec<u8> {
-        self.channel_of(None)
+    pub(crate) fn channel(&self) -> &[u8] {
+        &self.channel
     }
 
     /// Where releases of the key's group are announced on the node that has it; empty if there are
     /// no groups.
     pub(crate) fn shard_channel(&self, key: &LockKey) -> Vec<u8> {
-        if self.has_groups { self.channel_of(Some(group_of(key))) } else { Vec::new() }
+        if self.has_groups { self.channel_of(group_of(key)) } else { Vec::new() }
     }
 
     /// All channels of groups.
     pub(crate) fn shard_channels(&self) -> impl Iterator<Item = Vec<u8>> {
-        (0..GROUPS).filter(|_| self.has_groups).map(|group| self.channel_of(Some(group)))
+        (0..GROUPS).filter(|_| self.has_groups).map(|group| self.channel_of(group))
     }
 
     /// The slots in which there are locks.
@@ -100,15 +108,8 @@ impl Names {
         self.shard_channels().map(|channel| slot_of(&channel))
     }
 
-    fn channel_of(&self, group: Option<u16>) -> Vec<u8> {
-        let mut name = self.start(group);
-        name.extend_from_slice(b"released");
-        name
-    }
-
-    fn start(&self, group: Option<u16>) -> Vec<u8> {
-        let tag = group.map(|group| format!("{{{group}}}")).unwrap_or_default();
-        [self.prefix.as_bytes(), tag.as_bytes()].concat()
+    fn channel_of(&self, group: u16) -> Vec<u8> {
+        [&self.prefix, &tag(group), RELEASED].concat().into_bytes()
     }
 }
 
@@ -122,6 +123,10 @@ fn literal(text: &[u8]) -> Vec<u8> {
         escaped.push(*byte);
     }
     escaped
+}
+
+fn tag(group: u16) -> String {
+    format!("{{{group}}}")
 }
 
 fn group_of(key: &LockKey) -> u16 {

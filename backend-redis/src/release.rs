@@ -11,7 +11,7 @@ use crate::store::Store;
 pub(crate) async fn unlock(store: &Store, claim: &Claim) -> Result<Release> {
     let owner = claim.owner.to_string();
     let (channel, shard_channel) = (store.names.channel(), store.names.shard_channel(&claim.key));
-    let arguments = [owner.as_bytes(), &channel, claim.key.as_bytes(), &shard_channel];
+    let arguments = [owner.as_bytes(), channel, claim.key.as_bytes(), &shard_channel];
     let answer = store.run(&script::RELEASE, &[store.names.record(&claim.key)], &arguments).await?;
     match number(&answer.value)? {
         0 => Ok(Release::NotHeld(LostReason::Expired)),

@@ -21,10 +21,11 @@ pub(crate) enum By {
 }
 
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $file:literal $(after $first:literal)?;)*) => {
         $($(#[$doc])*
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
             Script::new(concat!(
+                $(include_str!(concat!("scripts/", $first)),)?
                 include_str!("scripts/record.lua"),
                 include_str!("scripts/queue.lua"),
                 include_str!(concat!("scripts/", $file)),
@@ -40,13 +41,13 @@ macro_rules! scripts {
 
 scripts! {
     /// One attempt.
-    ACQUIRE = "acquire.lua";
+    ACQUIRE = "acquire.lua" after "acquire_idle.lua";
     /// A waiter's mark and second look.
     WATCH = "watch.lua";
     /// Prolongs many leases.
     RENEW = "renew.lua";
     /// Gives a lock back.
-    RELEASE = "release.lua";
+    RELEASE = "release.lua" after "release_held.lua";
     /// Passes a lock on.
     HAND_OVER = "hand_over.lua";
     /// Looks at many records.

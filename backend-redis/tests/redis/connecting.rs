@@ -18,7 +18,6 @@ tests! {
     no_text_form_of_a_backend_shows_a_password,
     the_application_s_client_and_connection_will_do,
     impatient_callers_do_not_keep_a_connection_from_opening,
-    encryption_trusts_the_named_authority_alone,
 }
 
 const LONG: Duration = Duration::from_secs(60);
@@ -129,37 +128,6 @@ async fn impatient_callers_do_not_keep_a_connection_from_opening() {
         attempt.is_ok_and(|result| result.is_ok())
     })
     .await;
-}
-
-#[cfg(not(feature = "tls"))]
-async fn encryption_trusts_the_named_authority_alone() {
-    let error = RedisBackend::connect(RedisConfig::new("localhost:6379").tls(true)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::FeatureDisabled);
-}
-
-#[cfg(feature = "tls")]
-async fn encryption_trusts_the_named_authority_alone() {
-    const SETTINGS: &str = "[req]\ndistinguished_name = name\nprompt = no\nx509_extensions = leaf\n[name]\nCN = localhost\n\
-                            [leaf]\nbasicConstraints = CA:FALSE\nsubjectAltName = DNS:localhost\n";
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name).display().to_string();
-    std::fs::write(file("settings"), SETTINGS).unwrap();
-    let made = std::process::Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-config", &file("settings")])
-        .args(["-keyout", &file("key"), "-out", &file("certificate")])
-        .output()
-        .expect("openssl is installed");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-    let options = ["--tls-port", &port.to_string(), "--tls-auth-clients", "no"];
-    let files = ["--tls-cert-file", &file("certificate"), "--tls-key-file", &file("key")];
-    let _server = Server::start(&[options.as_slice(), &files].concat()).await;
-    let config = RedisConfig::new(format!("localhost:{port}")).tls(true);
-    let backend = RedisBackend::connect(config.clone().ca(file("certificate"))).await.unwrap();
-    take(&backend, &request("k", LONG)).await;
-    let error = RedisBackend::connect(config).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-    assert!(error.to_string().contains("`ca`"), "{error}");
 }
 
 /// As behind an address that moves to the new master while the old one goes on.

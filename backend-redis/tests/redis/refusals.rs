@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use distlock_core::{Effect, ErrorKind, LockBackend};
+use distlock_core::{Effect, ErrorKind, LockBackend, StoreUrl};
 use distlock_redis::RedisBackend;
+use tokio::net::TcpListener;
 
 use crate::support::*;
 
@@ -12,6 +13,8 @@ tests! {
     a_wrong_password_is_named_and_not_shown,
     a_missing_right_is_named,
     an_absent_server_is_named,
+    credentials_at_sentinels_are_told_apart,
+    a_url_for_another_kind_of_server_is_named,
     the_rights_in_the_documentation_are_enough,
     a_full_server_refuses_grants_but_takes_locks_back,
 }
@@ -61,6 +64,36 @@ async fn an_absent_server_is_named() {
     let error = RedisBackend::connect(server.config()).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
     assert!(error.to_string().contains("nobody listens"), "{error}");
+}
+
+async fn credentials_at_sentinels_are_told_apart() {
+    let port = free_port().await;
+    let _server = Server::start(&["--port", &port, "--requirepass", "right"]).await;
+    for option in ["", "?sentinel_password=wrong-secret"] {
+        let url = format!("redis+sentinel://me:right@127.0.0.1:{port}/mymaster{option}");
+        let error = RedisBackend::from_url(&mut StoreUrl::parse(&url).unwrap()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+        let text = format!("{error} {error:?}");
+        assert!(text.contains("sentinel_password") && !text.contains("wrong-secret"), "{text}");
+    }
+}
+
+async fn free_port() -> String {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port().to_string()
+}
+
+async fn a_url_for_another_kind_of_server_is_named() {
+    let port = free_port().await;
+    let _server = Server::start(&["--port", &port]).await;
+    for (url, advice) in [
+        (format!("redis+cluster://127.0.0.1:{port}"), "connect with redis://"),
+        (format!("redis+sentinel://127.0.0.1:{port}/mymaster"), "no Sentinel"),
+        (format!("redis://127.0.0.1:{port}/99"), "no database of that number"),
+    ] {
+        let error = RedisBackend::from_url(&mut StoreUrl::parse(&url).unwrap()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{url}: {error}");
+        assert!(error.to_string().contains(advice), "{url}: {error}");
+    }
 }
 
 async fn the_rights_in_the_documentation_are_enough() {

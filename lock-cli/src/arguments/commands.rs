@@ -53,8 +53,8 @@ pub(crate) struct Run {
 
 /// Take a lock and release it at once: is it free?
 ///
-/// Never passes anybody who waits. By the time you read the answer it is old: to do something under
-/// the lock, use `run`.
+/// Passes nobody who waits where the store serves first come, first served; elsewhere it may, for that
+/// moment. By the time you read the answer it is old: to do something under the lock, use `run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit status: 0 it was free, 75 it is busy.

@@ -31,7 +31,9 @@ Examples:
   distlock run nightly -- ./backup.sh              # wait for the lock, run, release
   distlock run --wait no nightly -- ./backup.sh    # give up with status 75 if somebody has it
   distlock ls                                      # who holds what
-  distlock --url sqlite:/var/lib/app/locks.db info # what that store promises";
+  distlock --url sqlite:/var/lib/app/locks.db info # what that store promises
+  distlock --url redis://redis.internal ls         # of all machines that use that server; takes a
+                                                   # build with --features redis";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -69,7 +71,8 @@ fn long_help() -> String {
 /// Which store, and how to answer.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Global {
-    /// The store, for example sqlite:/var/lib/app/locks.db [default: a SQLite database of this user's]
+    /// The store, for example sqlite:/var/lib/app/locks.db or redis://host [default: a SQLite database of this
+    /// user's]
     ///
     /// Beware of passwords here: other users can read a command line. DISTLOCK_URL is safer.
     #[arg(long, global = true, env = "DISTLOCK_URL", hide_env_values = true, value_parser = NonEmptyStringValueParser::new())]

@@ -18,7 +18,7 @@ impl Report for Measured {
         let micros = |time: f64| format!("{time:.1} µs");
         let mut lines = vec![
             ("store", found.store.to_owned()),
-            ("scenario", format!("{}, {}", found.scenario, found.scenario.about())),
+            ("scenario", found.scenario.to_string()),
             ("contenders", found.params.contenders.to_string()),
             ("measured for", exactly(found.params.duration)),
             ("operations", format!("{} ({:.0} a second)", found.operations, found.ops_per_s)),

@@ -118,7 +118,20 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_test_is_a_live_member_of_its_group() {
-        assert!(live_members(own_group().unwrap()).unwrap() > 0);
+    fn a_zombie_is_no_live_member_of_its_group() {
+        use std::os::unix::process::CommandExt;
+        use std::process::{Command, Stdio};
+
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+        let mut leader = Command::new("cat");
+        let mut leader = leader.process_group(0).stdin(Stdio::piped()).spawn().unwrap();
+        let group = Pid::from_child(&leader);
+        assert_eq!(live_members(group), Some(1));
+        drop(leader.stdin.take());
+        // Ended, and left for `wait` to reap.
+        waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        assert_eq!(live_members(group), Some(0));
+        leader.wait().unwrap();
     }
 }

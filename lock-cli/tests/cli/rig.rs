@@ -21,8 +21,7 @@ pub(crate) struct Rig {
 impl Rig {
     /// With a store that lives in each process alone.
     pub(crate) fn memory() -> Self {
-        stop_ignoring_interrupts();
-        Self { folder: TempDir::new().unwrap(), url: Some("memory:".to_owned()) }
+        Self::at("memory:")
     }
 
     /// With the default store, in this rig's folder.
@@ -30,6 +29,12 @@ impl Rig {
     pub(crate) fn sqlite() -> Self {
         stop_ignoring_interrupts();
         Self { folder: TempDir::new().unwrap(), url: None }
+    }
+
+    /// With the store at this URL.
+    pub(crate) fn at(url: impl Into<String>) -> Self {
+        stop_ignoring_interrupts();
+        Self { folder: TempDir::new().unwrap(), url: Some(url.into()) }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

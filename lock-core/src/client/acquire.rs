@@ -55,7 +55,7 @@ impl LockClient {
         Ok(Job { request, timing })
     }
 
-    /// One plain try, which passes nobody who waits.
+    /// One plain try, which passes no waiter of this client.
     pub(super) async fn try_once(&self, job: Job) -> Result<Result<LockGuard, Busy>> {
         let Job { request, timing } = job;
         let key = &request.claim.key;

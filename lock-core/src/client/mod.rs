@@ -99,8 +99,8 @@ impl LockClient {
         self.try_lock_with(key, &self.inner.options.defaults).await
     }
 
-    /// Tries once with these options, whose wait policy is ignored; `None` if somebody else holds
-    /// the lock or waits for it, in this process or elsewhere.
+    /// Tries once with these options, whose wait policy is ignored; `None` if somebody else holds the
+    /// lock, or waits for it: through this client, or elsewhere if the store keeps a queue.
     ///
     /// # Errors
     /// `InvalidKey` and `InvalidOptions` before any I/O; the store's errors; `TooSlow` if the grant

@@ -87,7 +87,7 @@ impl Watchdog {
         let now = self.clock.now();
         let mut schedule = self.schedule();
         let tick = schedule.tick(now);
-        task.plan(tick.next, now, schedule.check_every());
+        task.plan(tick.next, schedule.watched(), now, schedule.check_every());
         drop(schedule);
         batches(tick.renew)
     }

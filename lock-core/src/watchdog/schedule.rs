@@ -87,6 +87,11 @@ impl Schedule {
         self.entries.is_empty()
     }
 
+    /// How many locks were put under watch so far.
+    pub(crate) fn watched(&self) -> u64 {
+        self.last_slot
+    }
+
     /// Longest time between two looks at the clock.
     pub(crate) fn check_every(&self) -> Duration {
         self.check_every.unwrap_or(CHECK_MOST)

@@ -34,7 +34,7 @@ pub(super) async fn open(
         share.groups.push(channel);
     }
     if let Some(share) = shares.values_mut().next() {
-        share.everybody = Some(names.channel());
+        share.everybody = Some(names.channel().to_vec());
     }
     let is_cut = Arc::new(AtomicBool::new(false));
     let cut = Arc::clone(&is_cut);

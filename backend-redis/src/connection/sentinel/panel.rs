@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use crate::config::RedisConfig;
 use crate::connection::{Opener, Pushes, timed_out};
+use crate::error::SENTINEL_CREDENTIALS;
 
 /// The Sentinels that were named, and a connection to each that answers.
 #[derive(Debug)]
@@ -125,7 +126,7 @@ impl Seat {
                 news.told.notify_waiters();
             }
         });
-        let mut connection = self.opener.listen(pushes).await?;
+        let mut connection = self.opener.listen(pushes).await.map_err(at_sentinels)?;
         connection.subscribe("+switch-master").await?;
         Ok(connection)
     }
@@ -145,6 +146,16 @@ async fn ask(connection: &mut MultiplexedConnection, master: &str) -> RedisResul
     let (host, port) = address.ok_or_else(unknown_master)?;
     let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     Ok(Verdict { epoch: epoch.unwrap_or(0), address })
+}
+
+/// Tells credentials that the Sentinels refuse from those that the master does.
+fn at_sentinels(error: RedisError) -> RedisError {
+    match error.code() {
+        Some("NOAUTH" | "WRONGPASS") => {
+            (ErrorKind::AuthenticationFailed, SENTINEL_CREDENTIALS, error.to_string()).into()
+        }
+        _ => error,
+    }
 }
 
 fn unknown_master() -> RedisError {
