@@ -10,8 +10,13 @@ use crate::hash_slot::{crc16, slot_of};
 /// few enough that one script renews many locks and that a listener can hear of all of them.
 const GROUPS: u16 = 256;
 
-/// What the names of channels end with.
+/// What the names of channels end with, before the lane.
 const RELEASED: &str = "released";
+
+/// Each channel has so many lanes; every release goes to all of them, in an order that changes, and each
+/// client listens to one. Redis serves the listeners of a channel in an order that never changes, and who
+/// is always the first to hear of a release gets the lock far more often than who is the last.
+const LANES: u8 = 16;
 
 /// The names that all clients of one prefix share.
 ///
@@ -25,6 +30,7 @@ const RELEASED: &str = "released";
 pub(crate) struct Names {
     prefix: String,
     channel: Vec<u8>,
+    lane: u8,
     has_groups: bool,
 }
 
@@ -40,7 +46,8 @@ impl Names {
     }
 
     fn of(prefix: &str, has_groups: bool) -> Self {
-        Self { prefix: prefix.to_owned(), channel: [prefix, RELEASED].concat().into_bytes(), has_groups }
+        let channel = [prefix, RELEASED].concat().into_bytes();
+        Self { prefix: prefix.to_owned(), channel, lane: fastrand::u8(..LANES), has_groups }
     }
 
     /// The record of a lock.
@@ -87,25 +94,34 @@ impl Names {
         pattern
     }
 
-    /// Where releases are announced to everybody, by the key's bytes.
+    /// Where releases are announced to everybody, without the lane.
     pub(crate) fn channel(&self) -> &[u8] {
         &self.channel
     }
 
-    /// Where releases of the key's group are announced on the node that has it; empty if there are
-    /// no groups.
+    /// Where releases of the key's group are announced on the node that has it, without the lane; empty if
+    /// there are no groups.
     pub(crate) fn shard_channel(&self, key: &LockKey) -> Vec<u8> {
         if self.has_groups { self.channel_of(group_of(key)) } else { Vec::new() }
     }
 
-    /// All channels of groups.
+    /// Where this client listens for all.
+    pub(crate) fn listening_channel(&self) -> Vec<u8> {
+        self.in_lane(self.channel.clone())
+    }
+
+    /// Where this client listens for the groups.
     pub(crate) fn shard_channels(&self) -> impl Iterator<Item = Vec<u8>> {
-        (0..GROUPS).filter(|_| self.has_groups).map(|group| self.channel_of(group))
+        (0..GROUPS).filter(|_| self.has_groups).map(|group| self.in_lane(self.channel_of(group)))
     }
 
     /// The slots in which there are locks.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u16> {
         self.shard_channels().map(|channel| slot_of(&channel))
+    }
+
+    fn in_lane(&self, channel: Vec<u8>) -> Vec<u8> {
+        [channel, format!(":{}", self.lane).into_bytes()].concat()
     }
 
     fn channel_of(&self, group: u16) -> Vec<u8> {
@@ -152,6 +168,16 @@ mod tests {
             assert_eq!(slot, slot_of(&names.shard_channel(&key(name))), "{name}");
             assert!(slots.contains(&slot), "{name}");
         }
+    }
+
+    #[test]
+    fn releases_go_to_all_lanes() {
+        let said = format!("local LANES = {LANES} ");
+        assert!(include_str!("scripts/record.lua").contains(&said), "the scripts know as many lanes");
+        let names = Names::new("p:");
+        let lane = names.listening_channel();
+        let lane = lane.strip_prefix(names.channel()).and_then(|lane| lane.strip_prefix(b":")).unwrap();
+        assert!(std::str::from_utf8(lane).unwrap().parse::<u8>().unwrap() < LANES);
     }
 
     #[test]

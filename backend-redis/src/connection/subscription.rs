@@ -28,7 +28,7 @@ pub(super) struct Plain(MultiplexedConnection);
 impl Plain {
     pub(super) async fn open(opener: &Opener, names: &Names, pushes: Pushes) -> Result<Self, Failure> {
         let mut connection = opener.listen(pushes).await.map_err(Failure::unsent)?;
-        connection.subscribe(names.channel()).await.map_err(Failure::unsent)?;
+        connection.subscribe(names.listening_channel()).await.map_err(Failure::unsent)?;
         Ok(Self(connection))
     }
 }

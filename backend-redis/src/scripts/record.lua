@@ -1,5 +1,6 @@
 -- A lock's record, shared by all scripts. Times are microseconds of the server's clock.
 local MOST = 9007199254740991 -- 2^53 - 1: up to here Lua's numbers are exact
+local LANES = 16 -- of each channel; as many as in names.rs
 local KEEP = 86400000000 -- an idle record, and with it the last token, is kept for a day
 
 local function text(number)
@@ -68,15 +69,24 @@ local function mark(key, now, free_at)
   redis.call('HSET', key, 'mark', text(math.max(now + 1000, free_at) + 1000000))
 end
 
+-- How many hear it, nil if it is not allowed or not known here. Each listener hears one lane. The first
+-- lane changes, since whoever hears of each release first would get each lock.
+local function publish(command, channel, message)
+  local first, heard = redis.call('TIME')[2] % LANES, 0
+  for step = 0, LANES - 1 do
+    local answer = redis.pcall(command, channel .. ':' .. text((first + step) % LANES), message)
+    if is_error(answer) then return nil end
+    heard = heard + answer
+  end
+  return heard
+end
+
 -- A lock given back stays so, even where publishing is not allowed. In a Cluster the node alone has
 -- to hear of it, if it knows how (from version 7 on) and if anybody listens there: while a slot is on
 -- its way here, they listen elsewhere.
 local function announce(channel, shard_channel, message)
-  if shard_channel ~= '' then
-    local heard = redis.pcall('SPUBLISH', shard_channel, message)
-    if not is_error(heard) and heard > 0 then return end
-  end
-  redis.pcall('PUBLISH', channel, message)
+  if shard_channel ~= '' and (publish('SPUBLISH', shard_channel, message) or 0) > 0 then return end
+  publish('PUBLISH', channel, message)
 end
 
 -- `front` stands in front of the caller.

@@ -34,7 +34,7 @@ pub(super) async fn open(
         share.groups.push(channel);
     }
     if let Some(share) = shares.values_mut().next() {
-        share.everybody = Some(names.channel().to_vec());
+        share.everybody = Some(names.listening_channel());
     }
     let is_cut = Arc::new(AtomicBool::new(false));
     let cut = Arc::clone(&is_cut);
