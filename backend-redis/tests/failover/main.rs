@@ -12,6 +12,8 @@ mod leaving;
 mod load;
 mod migration;
 mod operating;
+#[path = "../support/polling.rs"]
+mod polling;
 mod replicas;
 mod sentinel;
 mod servers;

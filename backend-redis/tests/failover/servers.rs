@@ -21,6 +21,7 @@ macro_rules! tests {
         }
     };
 }
+pub(crate) use crate::polling::eventually;
 pub(crate) use tests;
 
 pub(crate) async fn connect(url: &str) -> RedisBackend {
@@ -78,17 +79,6 @@ pub(crate) async fn new_master(servers: &[Server]) -> Server {
     })
     .await;
     found.unwrap()
-}
-
-/// Waits until a condition holds, and fails when it never does.
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..1500 {
-        if holds().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("in vain for 30 s: {what}");
 }
 
 /// The record of a key under the default prefix, on one server; none if it has none.

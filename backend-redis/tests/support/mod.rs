@@ -1,5 +1,7 @@
 //! Servers of a test's own, and the way from a list of async tests to a test binary.
 
+mod polling;
+
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -22,6 +24,7 @@ macro_rules! tests {
         }
     };
 }
+pub(crate) use polling::eventually;
 pub(crate) use tests;
 
 /// Runs tests that start servers. Without `redis-server` they show as ignored, or fail with
@@ -137,17 +140,6 @@ fn spawn(socket: &std::path::Path, options: &[String]) -> Child {
         .stdout(Stdio::null())
         .spawn()
         .expect("redis-server is installed")
-}
-
-/// Waits until a condition holds, and fails when it never does.
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..1500 {
-        if holds().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("in vain for 30 s: {what}");
 }
 
 pub(crate) fn key(name: &str) -> LockKey {
