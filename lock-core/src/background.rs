@@ -162,3 +162,29 @@ async fn drive(leave: Leave, watchdog: Arc<Watchdog>, releaser: Arc<Releaser>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_lock_after_another_does_not_wake_the_task_each_time() {
+        let task = BackgroundTask {
+            runtime: Handle::current().id(),
+            wake: Notify::new(),
+            planned: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
+        };
+        let (now, every) = (Instant::from_nanos(1_000_000), Duration::from_millis(250));
+        let planned_after = |watched| {
+            task.plan(None, watched, now, every);
+            Instant::from_nanos(task.planned.load(Ordering::Acquire))
+        };
+        // Each look finds the lock of the moment given back already.
+        for watched in 1..4 {
+            assert_eq!(planned_after(watched), now.plus(every), "more locks may come");
+        }
+        assert_eq!(planned_after(3), Instant::FAR, "none came");
+        assert_eq!(planned_after(4), now.plus(every), "it is awake again");
+    }
+}
