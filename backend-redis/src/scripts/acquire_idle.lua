@@ -3,8 +3,9 @@
 do
   local key, text = KEYS[1], string.format
   local value = redis.pcall('HMGET', key, 'token', 'owner', 'deadline', 'ttl', 'shared', 'queue')
-  local last = value[1] and not (value[2] or value[3] or value[4] or value[5] or value[6]) and tonumber(value[1])
-  if last and last >= 0 and last < 9007199254740991 then
+  local last = value[1] and not (value[2] or value[3] or value[4] or value[5] or value[6])
+    and string.find(value[1], '^%d+$') and tonumber(value[1])
+  if last and last < 9007199254740991 then
     local time = redis.call('TIME')
     local now = time[1] * 1000000 + time[2]
     local token, deadline = math.max(last + 1, now), now + ARGV[2]

@@ -4,7 +4,8 @@
 do
   local key = KEYS[1]
   local value = redis.pcall('HMGET', key, 'owner', 'deadline', 'mark', 'shared', 'queue')
-  local deadline = value[1] == ARGV[1] and not (value[3] or value[4] or value[5]) and tonumber(value[2] or '')
+  local deadline = value[1] == ARGV[1] and not (value[3] or value[4] or value[5])
+    and string.find(value[2] or '', '^%d+$') and tonumber(value[2])
   if deadline then
     local time = redis.call('TIME')
     if deadline > time[1] * 1000000 + time[2] then

@@ -137,6 +137,7 @@ async fn what_is_not_ours_is_reported_and_left() {
         ("owner", "HSET distlock:lock:owner token 5 owner me deadline 9007199254740000 ttl 1"),
         ("deadline", "HSET distlock:lock:deadline token 5 deadline soon"),
         ("token", "HSET distlock:lock:token token -5"),
+        ("exponent", "HSET distlock:lock:exponent token 1e5"),
     ] {
         run(&mut raw, make).await;
         let before = run(&mut raw, &format!("DUMP distlock:lock:{name}")).await;
