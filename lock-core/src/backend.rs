@@ -106,6 +106,8 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// - It leaves no place in the queue, whatever `next.queue` says.
     /// - A store that declares [`Supports::hand_over`](crate::Supports) does it in one step: `Busy`
     ///   then means that `lease` was not held any more, and that nothing changed.
+    /// - `NotReplicated` says that `lease`'s owner does not hold the lock any more, and that the caller
+    ///   has to withdraw `next`, whose grant did not become safe.
     /// - The default, which the client does not use, gives the lock back first, and somebody else
     ///   may get it in between.
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {

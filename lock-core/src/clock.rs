@@ -67,7 +67,7 @@ pub struct Clock(Source);
 #[derive(Clone, Debug)]
 enum Source {
     System,
-    Tokio { origin: tokio::time::Instant },
+    Tokio { origin: tokio::time::Instant, slept: Arc<AtomicU64> },
     Manual(Arc<AtomicU64>),
 }
 
@@ -82,7 +82,16 @@ impl Clock {
     /// separately made tokio clocks must not be compared.
     #[must_use]
     pub fn tokio() -> Self {
-        Self(Source::Tokio { origin: tokio::time::Instant::now() })
+        Self::jumping().0
+    }
+
+    /// Tokio's clock, which besides jumps forward when its [`ManualClock`] says so, and tokio's timers don't:
+    /// as after a suspend of the machine. For tests of those.
+    #[must_use]
+    pub fn jumping() -> (Self, ManualClock) {
+        let slept = Arc::new(AtomicU64::new(0));
+        let origin = tokio::time::Instant::now();
+        (Self(Source::Tokio { origin, slept: Arc::clone(&slept) }), ManualClock(slept))
     }
 
     /// A clock that moves only when its [`ManualClock`] says so, for tests of clock jumps.
@@ -98,16 +107,17 @@ impl Clock {
     pub fn now(&self) -> Instant {
         match &self.0 {
             Source::System => system_now(),
-            Source::Tokio { origin } => {
+            Source::Tokio { origin, slept } => {
                 // The offset keeps instants before the origin representable.
-                Instant(1_000_000_000).plus(tokio::time::Instant::now().duration_since(*origin))
+                let start = Instant(1_000_000_000u64.saturating_add(slept.load(Ordering::Acquire)));
+                start.plus(tokio::time::Instant::now().duration_since(*origin))
             }
             Source::Manual(nanos) => Instant(nanos.load(Ordering::Acquire)),
         }
     }
 }
 
-/// Moves a clock made by [`Clock::manual`].
+/// Moves a clock made by [`Clock::manual`] or [`Clock::jumping`].
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<AtomicU64>);
 
@@ -195,6 +205,15 @@ mod tests {
         let before = clock.now();
         tokio::time::advance(Duration::from_secs(7)).await;
         assert_eq!(clock.now().since(before), Duration::from_secs(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_jump_adds_to_paused_time() {
+        let (clock, hand) = Clock::jumping();
+        let before = clock.now();
+        hand.advance(Duration::from_secs(5));
+        tokio::time::advance(Duration::from_secs(7)).await;
+        assert_eq!(clock.now().since(before), Duration::from_secs(12));
     }
 
     #[cfg(target_os = "linux")]

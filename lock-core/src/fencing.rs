@@ -109,6 +109,8 @@ impl<'de> serde::Deserialize<'de> for FencingToken {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum FenceScope {
+    /// Nothing: a token may be lower than an earlier one. Not for fencing.
+    BestEffort,
     /// As long as the process that keeps the state lives.
     Process,
     /// As long as the server instance keeps its data.

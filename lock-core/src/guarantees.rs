@@ -19,13 +19,26 @@ pub struct BackendInfo {
     pub guarantees: Guarantees,
     /// What it can do beyond the required operations.
     pub supports: Supports,
+    /// At most so many leases are given to one `renew_many`, which has a sixth of their ttl, and 2 s at
+    /// most, for all of them.
+    pub renew_batch: usize,
 }
 
 impl BackendInfo {
+    /// What one `renew_many` takes unless the backend says otherwise.
+    pub const RENEW_BATCH: usize = 1000;
+
     /// The description of a backend.
     #[must_use]
     pub const fn new(name: &'static str, guarantees: Guarantees, supports: Supports) -> Self {
-        Self { name, guarantees, supports }
+        Self { name, guarantees, supports, renew_batch: Self::RENEW_BATCH }
+    }
+
+    /// Sets how many leases one `renew_many` gets, for a store that has to go to several places for them.
+    #[must_use]
+    pub const fn renew_batch(mut self, leases: usize) -> Self {
+        self.renew_batch = leases;
+        self
     }
 }
 
@@ -53,6 +66,13 @@ pub struct Guarantees {
     pub survives_restart: bool,
     /// Whether a held lock is still held after another server takes over.
     pub survives_failover: bool,
+    /// Whether a held lock is still held, until its ttl is over, after its holder's connections were closed.
+    pub survives_disconnect: bool,
+    /// Whether a claim that queues keeps its place for its ttl without being asked for again. Then its
+    /// waiter asks rarely, where releases wake waiters by themselves.
+    pub keeps_places: bool,
+    /// How many locks one client can hold at once, where each takes up something that is scarce.
+    pub held_most: Option<u32>,
 }
 
 impl Guarantees {
@@ -72,6 +92,9 @@ impl Guarantees {
             ttl_max: Self::TTL_MAX,
             survives_restart: false,
             survives_failover: false,
+            survives_disconnect: true,
+            keeps_places: false,
+            held_most: None,
         }
     }
 
@@ -88,6 +111,9 @@ impl Guarantees {
             ttl_max: Self::TTL_MAX,
             survives_restart: true,
             survives_failover: false,
+            survives_disconnect: true,
+            keeps_places: false,
+            held_most: None,
         }
     }
 
@@ -98,6 +124,7 @@ impl Guarantees {
             fencing: FenceScope::Cluster,
             fairness: Fairness::Fifo,
             survives_failover: true,
+            keeps_places: true,
             ..Self::single_node()
         }
     }
@@ -132,7 +159,7 @@ impl Guarantees {
     }
 
     /// Checks that these guarantees are at least as strong as `wanted`, naming what is missing.
-    /// Ttl limits are not compared.
+    /// Limits of ttls and numbers are not compared.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] with the list of missing promises.
@@ -148,6 +175,10 @@ impl Guarantees {
         check(self.fairness >= wanted.fairness, "first come, first served");
         check(self.survives_restart || !wanted.survives_restart, "locks survive a restart of the store");
         check(self.survives_failover || !wanted.survives_failover, "locks survive a failover of the store");
+        check(
+            self.survives_disconnect || !wanted.survives_disconnect,
+            "locks survive the end of their connection",
+        );
         if missing.is_empty() {
             return Ok(());
         }
@@ -207,7 +238,8 @@ pub enum ExpiryClock {
     Server,
     /// A cluster leader's.
     Leader,
-    /// A session's time-out.
+    /// A session's time-out. A grant may state a shorter ttl than was asked for, if the session gives
+    /// no more, and a lease belongs to the connection that took it.
     Session,
 }
 
@@ -242,6 +274,7 @@ pub fn guarantees_table(infos: &[BackendInfo]) -> String {
             info.name,
             g.exclusion.describe(),
             match g.fencing {
+                FenceScope::BestEffort => "nothing: may fall at any time",
                 FenceScope::Process => "nothing beyond the process",
                 FenceScope::Instance => "while the server keeps its data",
                 FenceScope::Durable => "crash, restart, power cut",

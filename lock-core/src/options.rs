@@ -213,6 +213,18 @@ pub(crate) struct Timing {
     pub(crate) max_hold: Option<Duration>,
 }
 
+impl Timing {
+    /// The times for a grant of `ttl`, which may be less than what was asked for.
+    pub(crate) fn within(self, ttl: Duration) -> Self {
+        Self {
+            ttl: self.ttl.min(ttl),
+            renew_every: self.renew_every.map(|every| every.min(ttl / 3)),
+            op_timeout: self.op_timeout.min(ttl / 6),
+            ..self
+        }
+    }
+}
+
 fn invalid<T>(message: String) -> Result<T> {
     Err(Error::new(ErrorKind::InvalidOptions, message))
 }
@@ -233,6 +245,18 @@ mod tests {
         assert_eq!((times.renew_every, times.op_timeout), (Some(10 * SECOND), 2 * SECOND));
         let short = timing(&LockOptions::default().ttl(Duration::from_millis(5))).unwrap();
         assert_eq!(short.ttl, Duration::from_millis(100), "clamped to the store's floor");
+    }
+
+    #[test]
+    fn a_grant_of_less_than_was_asked_for_is_renewed_more_often() {
+        let times = timing(&LockOptions::default()).unwrap();
+        let less = times.within(6 * SECOND);
+        assert_eq!((less.ttl, less.renew_every, less.op_timeout), (6 * SECOND, Some(2 * SECOND), SECOND));
+        let same = times.within(30 * SECOND);
+        assert_eq!(
+            (same.ttl, same.renew_every, same.op_timeout),
+            (times.ttl, times.renew_every, times.op_timeout)
+        );
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub struct Busy {
     pub free_in: Option<Duration>,
     /// Who holds it.
     pub holder: Option<Holder>,
+    /// Whether the caller has a place in the store's queue and another waiter stands in front of it, so
+    /// that the holder's end does not make the lock the caller's.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub waiter_ahead: bool,
     /// The store's state at the attempt, so that a release after it can't be missed.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub cursor: Cursor,
@@ -43,7 +47,7 @@ impl Busy {
     /// Busy by `holder`, for at most `free_in` more unless renewed.
     #[must_use]
     pub const fn by(holder: Holder, free_in: Duration) -> Self {
-        Self { free_in: Some(free_in), holder: Some(holder), cursor: Cursor(0) }
+        Self { free_in: Some(free_in), holder: Some(holder), waiter_ahead: false, cursor: Cursor(0) }
     }
 
     /// Adds the store's state at the attempt.

@@ -12,34 +12,67 @@ use crate::metadata::Metadata;
 use crate::namespace::Namespace;
 use crate::options::LockOptions;
 use crate::url::{StoreUrl, nearest};
+use crate::url_option::UrlOption;
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn LockBackend>>> + Send>>;
 type Connect = Arc<dyn Fn(StoreUrl) -> Connecting + Send + Sync>;
 
-/// The URL options that every scheme takes, with what they set.
-pub const COMMON_OPTIONS: [(&str, &str); 4] = [
-    ("namespace", "prefix of every key (default: none)"),
-    ("ttl", "lifetime of a lease without renewal (default: 30s)"),
-    ("op_timeout", "limit of one store operation, at most ttl/6 (default: the lesser of 2s and ttl/6)"),
-    ("metadata", "`off` stores nothing about holders (default: host name and process id)"),
+/// The URL options that every scheme takes.
+pub const COMMON_OPTIONS: [UrlOption; 4] = [
+    UrlOption::new(
+        "namespace",
+        "text",
+        "none",
+        "A prefix of every key, which sets programs apart that share a store.",
+    ),
+    UrlOption::new(
+        "ttl",
+        "duration",
+        "30s",
+        "Lifetime of a lease without renewal, and how long others wait when a holder dies.",
+    ),
+    UrlOption::new(
+        "op_timeout",
+        "duration",
+        "the lesser of 2s and ttl/6",
+        "Limit of one store operation, at most ttl/6.",
+    ),
+    UrlOption::new(
+        "metadata",
+        "on or off",
+        "on",
+        "Whether to store host name and process id beside a held lock, for people who look.",
+    ),
 ];
 
 /// One kind of store: its schemes, the URL options it takes beside the common ones, and how to connect.
 #[derive(Clone)]
 pub struct Driver {
     schemes: &'static [&'static str],
-    options: &'static [&'static str],
+    options: &'static [UrlOption],
     connect: Connect,
 }
 
 impl Driver {
     /// A kind of store. `connect` gets the URL with the common options taken out.
-    pub fn new<F, Fut>(schemes: &'static [&'static str], options: &'static [&'static str], connect: F) -> Self
+    pub fn new<F, Fut>(schemes: &'static [&'static str], options: &'static [UrlOption], connect: F) -> Self
     where
         F: Fn(StoreUrl) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Arc<dyn LockBackend>>> + Send + 'static,
     {
         Self { schemes, options, connect: Arc::new(move |url| Box::pin(connect(url))) }
+    }
+
+    /// The URL schemes it answers to.
+    #[must_use]
+    pub const fn schemes(&self) -> &'static [&'static str] {
+        self.schemes
+    }
+
+    /// The URL options it takes, beside [`COMMON_OPTIONS`].
+    #[must_use]
+    pub const fn options(&self) -> &'static [UrlOption] {
+        self.options
     }
 }
 
@@ -112,6 +145,12 @@ impl Registry {
         self
     }
 
+    /// Every kind of store that can be connected to.
+    #[must_use]
+    pub fn drivers(&self) -> &[Driver] {
+        &self.drivers
+    }
+
     /// Every scheme that can be connected to.
     pub fn schemes(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.drivers.iter().flat_map(|driver| driver.schemes.iter().copied())
@@ -140,8 +179,7 @@ impl Registry {
         let mut url = StoreUrl::parse(url).map_err(named)?;
         let driver = self.driver(&url.scheme).map_err(named)?;
         let options = common_options(&mut url, options).map_err(named)?;
-        let known: Vec<&str> =
-            COMMON_OPTIONS.iter().map(|(name, _)| *name).chain(driver.options.iter().copied()).collect();
+        let known: Vec<UrlOption> = COMMON_OPTIONS.iter().chain(driver.options).copied().collect();
         url.refuse_other_than(driver.options, &known).map_err(named)?;
         let backend = (driver.connect)(url).await.map_err(named)?;
         LockClient::with_options(backend, options).map_err(named)

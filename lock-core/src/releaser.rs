@@ -18,6 +18,9 @@ use crate::timers::Timers;
 use crate::waiting::{bounded, sleep_until};
 use crate::watchdog::unpanicked;
 
+/// For how long stores keep a place in the queue that is not refreshed, though the ttl be shorter.
+const PLACE: Duration = Duration::from_secs(5);
+
 /// The queue of claims to sweep out of the store.
 #[derive(Debug)]
 pub(crate) struct Releaser {
@@ -63,13 +66,9 @@ impl Sweep {
         }
     }
 
-    /// The withdrawal of an attempt of which nobody knows how far it got.
-    pub(crate) const fn withdrawal(
-        claim: Claim,
-        ttl: Duration,
-        op_timeout: Duration,
-        turn: Option<Turn>,
-    ) -> Self {
+    /// The withdrawal of an attempt of which nobody knows how far it got: perhaps into the queue.
+    pub(crate) fn withdrawal(claim: Claim, ttl: Duration, op_timeout: Duration, turn: Option<Turn>) -> Self {
+        let ttl = ttl.max(PLACE);
         Self { claim, ttl, op_timeout, doubtful: true, acknowledged: false, turn }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::escape;
+use crate::url_option::UrlOption;
 
 /// A store's address: `scheme://[user[:password]@]host[:port][,host[:port]…][/path][?options]`, or
 /// `scheme:path[?options]` for stores without hosts. All parts are percent-encoded.
@@ -131,15 +132,15 @@ impl StoreUrl {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidUrl`] for the first option that is left.
-    pub fn refuse_unknown(&self, known: &[&str]) -> Result<()> {
+    pub fn refuse_unknown(&self, known: &[UrlOption]) -> Result<()> {
         self.refuse_other_than(&[], known)
     }
 
     /// Fails if an option is left that is not in `allowed`, and suggests the nearest of `known`.
-    pub(crate) fn refuse_other_than(&self, allowed: &[&str], known: &[&str]) -> Result<()> {
-        let Some(name) = self.options.keys().find(|name| !allowed.contains(&name.as_str())) else {
-            return Ok(());
-        };
+    pub(crate) fn refuse_other_than(&self, allowed: &[UrlOption], known: &[UrlOption]) -> Result<()> {
+        let is_allowed = |name: &str| allowed.iter().any(|option| option.name == name);
+        let Some(name) = self.options.keys().find(|name| !is_allowed(name)) else { return Ok(()) };
+        let known: Vec<&str> = known.iter().map(|option| option.name).collect();
         let advice = match nearest(name, known.iter().copied()) {
             Some(near) => format!("; did you mean `{near}`?"),
             None if known.is_empty() => "; it takes none".to_owned(),
@@ -331,7 +332,7 @@ mod tests {
     #[test]
     fn misspelt_options_suggest_the_right_one() {
         let url = StoreUrl::parse("sqlite:x?tll=5s").unwrap();
-        let error = url.refuse_unknown(&["ttl", "namespace"]).unwrap_err();
+        let error = url.refuse_unknown(&crate::registry::COMMON_OPTIONS).unwrap_err();
         assert!(error.to_string().contains("did you mean `ttl`"), "{error}");
         assert!(StoreUrl::parse("sqlite:x?a=1&a=2").is_err());
         let mut url = StoreUrl::parse("sqlite:x?ttl=soon").unwrap();

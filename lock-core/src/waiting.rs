@@ -15,6 +15,9 @@ use crate::timers::Timers;
 
 /// Longest time between two attempts of a waiter that nothing wakes.
 const POLL_MOST: Duration = Duration::from_secs(1);
+/// The same where the store keeps the waiter's place and tells it when its turn comes: the poll only makes
+/// up for a hint that was lost.
+const POLL_MOST_IN_PLACE: Duration = Duration::from_secs(10);
 /// Shortest such time.
 const POLL_LEAST: Duration = Duration::from_millis(50);
 /// Timers run on a clock that stops while the machine is suspended; look at the real one this often.
@@ -29,7 +32,9 @@ const LEAST_VALIDITY: Duration = Duration::from_millis(1);
 /// Takes the lock, waiting for it until `deadline`: the provided body of [`LockBackend::lock`].
 ///
 /// Tries, then waits for the backend's hint, for the holder's expiry or for a jittered poll,
-/// whichever comes first, and tries again. Store trouble is retried with a growing pause until the
+/// whichever comes first, and tries again. The poll comes once a second at least; where the store keeps
+/// the claim's place in its queue and wakes it, ever more rarely, down to a third of the ttl or every
+/// ten seconds. Store trouble is retried with a growing pause until the
 /// deadline, but not for longer than the ttl in a row.
 ///
 /// # Errors
@@ -55,6 +60,8 @@ pub(crate) struct Wait<'a, B: ?Sized> {
     clock: Clock,
     op_timeout: Duration,
     last_busy: Option<Busy>,
+    polls: Backoff,
+    poll_most: Duration,
     trouble: Backoff,
     trouble_since: Option<Instant>,
     had_trouble: bool,
@@ -71,6 +78,11 @@ where
         deadline: Deadline,
     ) -> Self {
         let op_timeout = op_timeout(request.ttl);
+        let info = backend.info();
+        let is_kept =
+            request.queue && info.supports.queue && info.supports.push && info.guarantees.keeps_places;
+        let poll_most =
+            (request.ttl / 3).clamp(POLL_LEAST, if is_kept { POLL_MOST_IN_PLACE } else { POLL_MOST });
         Self {
             backend,
             timers,
@@ -79,6 +91,8 @@ where
             clock: backend.clock(),
             op_timeout,
             last_busy: None,
+            polls: Backoff::new(POLL_MOST.min(poll_most), poll_most),
+            poll_most,
             trouble: Backoff::new(Duration::from_millis(20), op_timeout.max(Duration::from_millis(20))),
             trouble_since: None,
             had_trouble: false,
@@ -110,6 +124,8 @@ where
                     self.last_busy = Some(busy);
                 }
                 Err(error) if error.is_retryable() => {
+                    // Hints may have been lost with whatever else was.
+                    self.polls.reset();
                     observe(Err(&error));
                     self.ride_out(error).await?;
                 }
@@ -123,23 +139,30 @@ where
         self.had_trouble
     }
 
-    async fn wait_for_release(&self, busy: &Busy) {
-        let until = self.deadline.instant().min(self.clock.now().plus(self.longest_wait(busy)));
+    async fn wait_for_release(&mut self, busy: &Busy) {
+        let longest = self.longest_wait(busy);
+        let until = self.deadline.instant().min(self.clock.now().plus(longest));
         let hint = async {
             if self.backend.watch_release(&self.request.claim, busy).await.is_err() {
                 // A broken hint must not turn the loop into a busy one: wait by time alone.
                 std::future::pending::<()>().await;
             }
         };
-        tokio::select! {
-            () = hint => {}
-            () = sleep_until(&self.clock, until) => {}
+        let is_woken = tokio::select! {
+            () = hint => true,
+            () = sleep_until(&self.clock, until) => false,
+        };
+        if is_woken {
+            self.polls.reset();
         }
     }
 
     /// Until the holder expires or a poll is due. A queued claim is refreshed at least every ttl/3.
-    fn longest_wait(&self, busy: &Busy) -> Duration {
-        let poll = jittered((self.request.ttl / 3).clamp(POLL_LEAST, POLL_MOST));
+    ///
+    /// In a place that is kept, whoever is next polls more and more rarely, so that a lost hint costs it
+    /// about as long again as it has waited; and whoever has others in front begins with the longest pause.
+    fn longest_wait(&mut self, busy: &Busy) -> Duration {
+        let poll = if busy.waiter_ahead { jittered(self.poll_most) } else { self.polls.pause() };
         match busy.free_in {
             Some(left) => poll.min(left + EXPIRY_SLACK),
             None => poll,

@@ -174,6 +174,7 @@ impl LockClient {
     /// The guard of a grant, unless the client was shut down meanwhile; then the lock is given back.
     pub(super) fn guard(&self, grant: Grant, turn: Option<Turn>) -> Result<LockGuard> {
         let Grant { lease, timing, metadata, doubtful } = grant;
+        let timing = timing.within(lease.ttl);
         let held = Arc::new(Held::new(lease, timing, metadata, self.inner.clock.clone(), doubtful));
         if let Some(turn) = turn {
             turn.note_granted(&held);

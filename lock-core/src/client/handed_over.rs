@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::turns::Turn;
+use crate::clock::Instant;
 use crate::lease::Lease;
 use crate::owner::OwnerId;
 use crate::releaser::{Releaser, Sweep};
@@ -19,8 +20,14 @@ pub(crate) struct HandedOver {
 
 impl HandedOver {
     /// Passes `turn` on together with the lock.
-    pub(crate) fn pass(mut turn: Turn, lease: Lease, op_timeout: Duration, releaser: &Arc<Releaser>) {
-        let (turns, key) = turn.hand_over();
+    pub(crate) fn pass(
+        mut turn: Turn,
+        lease: Lease,
+        op_timeout: Duration,
+        releaser: &Arc<Releaser>,
+        now: Instant,
+    ) {
+        let (turns, key) = turn.hand_over(now);
         let granted = Self { grant: Some((lease, turn)), op_timeout, releaser: Arc::clone(releaser) };
         if let Some(key) = key {
             // Whoever left meanwhile gets nothing: what comes back is released.

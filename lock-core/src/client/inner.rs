@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -11,6 +12,7 @@ use super::options::ClientOptions;
 use super::turns::{Turn, Turns};
 use crate::backend::LockBackend;
 use crate::background::BackgroundTasks;
+use crate::claim::Claim;
 use crate::clock::Clock;
 use crate::error::{Effect, Error, ErrorKind, Operation, Result};
 use crate::held::Held;
@@ -137,7 +139,7 @@ impl ClientInner {
     pub(crate) async fn release(&self, held: &Arc<Held>) -> Result<Release> {
         let turn = held.take_turn();
         if self.backend.info().supports.hand_over
-            && let Some(next) = turn.as_ref().and_then(Turn::successor)
+            && let Some(next) = turn.as_ref().and_then(|turn| turn.successor(self.clock.now()))
         {
             return self.hand_over(held, turn, next).await;
         }
@@ -175,21 +177,45 @@ impl ClientInner {
         answer.map_err(|error| self.context(error, Operation::Unlock, &claim.key))
     }
 
+    /// After a hand-over without an answer: withdraws what was passed on; if nothing was, gives the lock back.
+    async fn take_back(&self, held: &Arc<Held>, next: &Claim, limit: Duration) -> Result<Release> {
+        match bounded(&self.timers, limit, self.backend.unlock(next)).await? {
+            // It landed, and only its answer was lost.
+            Release::Released => Ok(Release::Released),
+            Release::NotHeld(_) => {
+                bounded(&self.timers, limit, self.backend.unlock(&held.lease().claim)).await
+            }
+        }
+    }
+
     async fn hand_over(&self, held: &Arc<Held>, turn: Option<Turn>, next: LockRequest) -> Result<Release> {
         let limit = held.timing().op_timeout;
         // Declared in this order so that in doubt the old claim is swept before the new one.
         let new = Attempt::new(self, next.claim.clone(), next.ttl, limit, turn);
         let mut old = Pending { client: self, sweep: Some(Sweep::of(held, None)) };
         let answer = bounded(&self.timers, limit, self.backend.hand_over(&held.lease_now(), &next)).await;
-        match answer.map_err(|error| self.context(error, Operation::HandOver, &next.claim.key))? {
-            TryLock::Acquired(lease) => {
+        match answer {
+            Err(error) if error.kind() == ErrorKind::NotReplicated => {
+                // The old claim is over. The new one is withdrawn, and then its turn goes on.
+                old.sweep = held.doubtful().then(|| Sweep::of(held, None).acknowledged());
+                Ok(Release::Released)
+            }
+            Err(error) if error.is_retryable() && error.effect() == Effect::Unknown => {
+                let answer = self.take_back(held, &next.claim, limit).await;
+                if answer.is_ok() {
+                    old.sweep = held.doubtful().then(|| Sweep::of(held, None).acknowledged());
+                }
+                answer.map_err(|_| self.context(error, Operation::HandOver, &next.claim.key))
+            }
+            Err(error) => Err(self.context(error, Operation::HandOver, &next.claim.key)),
+            Ok(TryLock::Acquired(lease)) => {
                 old.sweep = held.doubtful().then(|| Sweep::of(held, None).acknowledged());
                 if let Some(turn) = new.disarm() {
-                    HandedOver::pass(turn, lease, limit, &self.releaser);
+                    HandedOver::pass(turn, lease, limit, &self.releaser, self.clock.now());
                 }
                 Ok(Release::Released)
             }
-            TryLock::Busy(_) => {
+            Ok(TryLock::Busy(_)) => {
                 old.sweep = None;
                 let turn = new.disarm();
                 self.unlock(held, turn).await

@@ -3,15 +3,22 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::{Entry, OccupiedEntry};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::handed_over::HandedOver;
+use crate::clock::Instant;
 use crate::error::{Error, ErrorKind, Result};
 use crate::held::Held;
 use crate::key::LockKey;
 use crate::outcome::Busy;
 use crate::request::LockRequest;
+
+/// So often in a row the lock stays inside one client, without its giving others a chance.
+const MOST_IN_A_ROW: u32 = 16;
+/// The same by time, from the first hand-over on: where holds are long, sixteen of them would be too long.
+const LONGEST_ROW: Duration = Duration::from_millis(100);
 
 /// All lines of one client. A key has a line as long as somebody holds its turn.
 #[derive(Debug)]
@@ -68,8 +75,9 @@ impl Line {
 pub(crate) struct Turn {
     turns: Arc<Turns>,
     key: Option<LockKey>,
-    /// How often in a row the lock was handed over inside this client.
+    /// How often in a row the lock was handed over inside this client, and since when.
     handed_over: u32,
+    row_since: Option<Instant>,
 }
 
 /// A place in line.
@@ -181,7 +189,7 @@ impl Turns {
     }
 
     fn turn(self: &Arc<Self>, key: &LockKey) -> Turn {
-        Turn { turns: Arc::clone(self), key: Some(key.clone()), handed_over: 0 }
+        Turn { turns: Arc::clone(self), key: Some(key.clone()), handed_over: 0, row_since: None }
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
@@ -215,8 +223,9 @@ impl Turn {
 
 impl Turn {
     /// Counts one more hand-over in a row; gives what is needed to find the waiter.
-    pub(super) fn hand_over(&mut self) -> (Arc<Turns>, Option<LockKey>) {
+    pub(super) fn hand_over(&mut self, now: Instant) -> (Arc<Turns>, Option<LockKey>) {
         self.handed_over += 1;
+        self.row_since.get_or_insert(now);
         (Arc::clone(&self.turns), self.key.clone())
     }
 
@@ -225,11 +234,11 @@ impl Turn {
         self.key = None;
     }
 
-    /// The first waiter's request, if the lock may be handed over to it: only so often in a row, so
-    /// that other processes get their turn.
-    pub(crate) fn successor(&self) -> Option<LockRequest> {
-        const MOST_IN_A_ROW: u32 = 16;
-        if self.handed_over >= MOST_IN_A_ROW {
+    /// The first waiter's request, if the lock may be handed over to it: only so often in a row, and not
+    /// for long, so that other processes get their turn.
+    pub(crate) fn successor(&self, now: Instant) -> Option<LockRequest> {
+        let is_long = self.row_since.is_some_and(|since| now.since(since) >= LONGEST_ROW);
+        if is_long || self.handed_over >= MOST_IN_A_ROW {
             return None;
         }
         let lines = self.turns.lines();

@@ -71,8 +71,10 @@ impl MemoryBackend {
     #[must_use]
     pub fn with_clock(clock: Clock) -> Self {
         let supports = Supports::NONE.push().queue().batch_renew().hand_over().admin().adopt();
+        let mut guarantees = Guarantees::single_process();
+        guarantees.keeps_places = true;
         Self {
-            info: BackendInfo::new(Self::NAME, Guarantees::single_process(), supports),
+            info: BackendInfo::new(Self::NAME, guarantees, supports),
             clock,
             store: Mutex::new(Store::new(wall_micros())),
             faults: Faults::default(),

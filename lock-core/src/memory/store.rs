@@ -15,8 +15,7 @@ use crate::outcome::{Busy, Cursor, Holder, LostReason, Release};
 use crate::owner::OwnerId;
 use crate::request::LockRequest;
 
-/// How long a queued claim keeps its place without being refreshed, at least. The waiting loop
-/// refreshes it every second.
+/// How long a queued claim keeps its place without being refreshed, at least; else for its ttl.
 const PLACE: Duration = Duration::from_secs(5);
 
 /// Every lock of the store, by key. A key that nobody holds or waits for has no record.
@@ -82,7 +81,9 @@ impl Store {
             self.places += 1;
             record.queue(claim.owner, self.places, now.plus(PLACE.max(request.ttl)));
         }
-        Err(record.busy(now))
+        let mut busy = record.busy(now);
+        busy.waiter_ahead = request.queue && record.first_waiter() != Some(claim.owner);
+        Err(busy)
     }
 
     /// Releases `from` and grants to `next`, past the queue.

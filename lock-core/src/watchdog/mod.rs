@@ -19,8 +19,8 @@ use crate::outcome::Renewal;
 use crate::timers::Timers;
 use crate::waiting::{bounded, sleep_until};
 
-/// Most leases in one batch, so that a batch stays well inside its time limit.
-const BATCH: usize = 1000;
+/// A lock that is given back before this is not listened for.
+const LISTEN_AFTER: Duration = Duration::from_millis(200);
 /// Renewals under way at once on a store that can't batch.
 const PARALLEL: usize = 16;
 
@@ -58,8 +58,8 @@ impl Watchdog {
     /// Starts renewing a lock and watching its time.
     pub(crate) fn watch(&self, held: &Arc<Held>) {
         if self.backend.info().supports.loss_push && held.timing().renew_every.is_some() {
+            // Nobody is woken for it: most locks are given back before the next look at the time.
             self.unheard().push(Arc::clone(held));
-            self.background.wake_all();
         }
         let mut schedule = self.schedule();
         // A moment ago; another reading would be a good part of what a lock in memory costs.
@@ -89,12 +89,19 @@ impl Watchdog {
         let tick = schedule.tick(now);
         task.plan(tick.next, schedule.watched(), now, schedule.check_every());
         drop(schedule);
-        batches(tick.renew)
+        batches(tick.renew, self.backend.info().renew_batch)
     }
 
-    /// The locks to listen for from now on, each to be passed to [`Watchdog::listen`].
+    /// The locks to listen for from now on, each to be passed to [`Watchdog::listen`]: those that have been
+    /// held for a while, since listening costs more than a short hold.
     pub(crate) fn newly_held(&self) -> Vec<Arc<Held>> {
-        std::mem::take(&mut *self.unheard())
+        let mut unheard = self.unheard();
+        if unheard.is_empty() {
+            return Vec::new();
+        }
+        let now = self.clock.now();
+        unheard.retain(|held| held.state().is_valid());
+        unheard.extract_if(.., |held| now.since(held.granted_at()) >= LISTEN_AFTER).collect()
     }
 
     /// Renews the lock at once whenever the store hints that it may be lost: the answer tells.
@@ -191,12 +198,12 @@ impl Watchdog {
     }
 }
 
-/// Groups locks by ttl, since a batch has one.
-fn batches(mut locks: Vec<Arc<Held>>) -> Vec<Batch> {
+/// Groups locks by ttl, since a batch has one, of `most` locks at most.
+fn batches(mut locks: Vec<Arc<Held>>, most: usize) -> Vec<Batch> {
     locks.sort_by_key(|held| held.lease().ttl);
     locks
         .chunk_by(|a, b| a.lease().ttl == b.lease().ttl)
-        .flat_map(|group| group.chunks(BATCH))
+        .flat_map(|group| group.chunks(most.max(1)))
         .map(|chunk| Batch { ttl: chunk[0].lease().ttl, locks: chunk.to_vec() })
         .collect()
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use distlock_core::{
-    BackendInfo, Claim, Clock, Health, Lease, LockBackend, LockClient, LockRequest, MemoryBackend, Operation,
-    Release, Renewal, Result, TryLock,
+    BackendInfo, Claim, Clock, Health, Lease, LockBackend, LockClient, LockOptions, LockRequest,
+    MemoryBackend, Operation, Release, Renewal, Result, TryLock,
 };
 
 use crate::rig::{ms, nine, rig, secs, settle, until, waiting_up_to};
@@ -219,4 +219,21 @@ async fn a_waiter_that_leaves_as_the_lock_is_handed_to_it_leaves_nothing() {
     until("the record is gone", || store.records() == 0).await;
     let next = client.try_lock("k").await.unwrap();
     assert!(next.is_some(), "the turn has gone on too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_in_the_queue_is_swept_for_as_long_as_the_store_keeps_it() {
+    let (store, _, client) = rig();
+    let held = client.lock_with("k", &nine()).await.unwrap();
+    let brief = LockOptions::default().ttl(ms(300));
+    let waited = tokio::time::timeout(ms(100), client.lock_with("k", &brief));
+    assert!(waited.await.is_err(), "it waits in the queue");
+    // Longer than the attempt's ttl, shorter than the place's life.
+    store.faults().silence(true);
+    tokio::time::sleep(secs(3)).await;
+    store.faults().silence(false);
+    held.unlock().await.unwrap();
+    tokio::time::sleep(ms(1500)).await;
+    let other = LockClient::new(store as Arc<dyn LockBackend>);
+    assert!(other.try_lock("k").await.unwrap().is_some(), "the place blocks nobody");
 }

@@ -97,11 +97,11 @@ fn during_unwinding_and_in_thread_locals() {
 fn a_lock_held_in_one_runtime_is_kept_while_another_comes_and_goes() {
     let (_, client) = store_and_client();
     let (first, second) = (runtime(), runtime());
-    let options = nine().ttl(Duration::from_millis(1500));
+    let options = nine().ttl(Duration::from_secs(4));
     let guard = first.block_on(client.lock_with("k", &options)).unwrap();
     second.block_on(async { drop(client.lock_with("k2", &options).await.unwrap()) });
     second.shutdown_timeout(Duration::from_secs(5));
-    first.block_on(async { tokio::time::sleep(Duration::from_secs(3)).await });
+    first.block_on(async { tokio::time::sleep(Duration::from_secs(6)).await });
     assert!(guard.is_valid());
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use distlock_core::{LockBackend, LockClient, MemoryBackend, WaitPolicy};
+use distlock_core::{ErrorKind, LockBackend, LockClient, MemoryBackend, Operation, WaitPolicy};
 
-use crate::rig::{ms, nine, rig, until};
+use crate::rig::{ms, nine, rig, secs, until, waiting_up_to};
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_idle_keys_cost_nothing() {
@@ -44,4 +44,36 @@ async fn try_lock_in_a_loop_leaves_nothing() {
     }
     held.unlock().await.unwrap();
     assert_eq!(store.records(), 0);
+}
+
+/// Two hundred waiters, a call limit of 1.5 s, and a store that answers nothing: they ask in turn, and so do the sweeps.
+#[tokio::test(start_paused = true)]
+async fn b033_a_store_that_does_not_keep_up_is_asked_no_faster() {
+    let (store, spy, client) = rig();
+    let held = client.lock_with("held", &nine()).await.unwrap();
+    store.faults().silence(true);
+    spy.forget();
+    let waiters: Vec<_> = (0..200)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.lock_with("k", &waiting_up_to(secs(600))).await })
+        })
+        .collect();
+    tokio::time::sleep(secs(30)).await;
+    assert!(!held.is_valid());
+    for operation in [Operation::TryLock, Operation::Renew, Operation::Unlock] {
+        let calls = spy.count(operation);
+        assert!(calls <= 150, "{calls} times {operation:?} in 30 s");
+    }
+    store.faults().silence(false);
+    // Who stood at the head of the line for long was told; the rest are served.
+    for waiter in waiters {
+        match waiter.await.unwrap() {
+            Ok(guard) => drop(guard.unlock().await.unwrap()),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+        }
+    }
+    client.lock_with("k", &nine()).await.unwrap().unlock().await.unwrap();
+    drop(held);
+    until("nothing is left", || store.records() == 0).await;
 }

@@ -1,6 +1,8 @@
 //! Rule 6, the herd: contenders of one client stand in line, and only its head asks the store.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use distlock_core::{
     ErrorKind, LockBackend, LockClient, LockOptions, LostReason, Operation, Queueing, Release,
@@ -63,6 +65,63 @@ async fn local_hand_overs_give_other_clients_their_turn() {
     }
     let place = order.lock().unwrap().iter().position(|n| *n == 1000).unwrap();
     assert!(place <= 17, "the other client came {place}th");
+}
+
+/// How many holds of the client, each this long, another client waits for.
+async fn holds_before_another(hold: Duration) -> usize {
+    let (store, _, client) = rig();
+    let other = LockClient::new(Arc::clone(&store) as Arc<dyn LockBackend>);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let first = client.lock_with("k", &nine()).await.unwrap();
+    let herd: Vec<_> = (0..40)
+        .map(|n| {
+            let (client, order) = (client.clone(), Arc::clone(&order));
+            tokio::spawn(async move {
+                let guard = client.lock_with("k", &nine()).await.unwrap();
+                order.lock().unwrap().push(n);
+                tokio::time::sleep(hold).await;
+                guard.unlock().await.unwrap();
+            })
+        })
+        .collect();
+    settle().await;
+    let other = spawn_contender(&other, &order, 1000, nine());
+    settle().await;
+    first.unlock().await.unwrap();
+    for contender in herd {
+        contender.await.unwrap();
+    }
+    other.await.unwrap();
+    order.lock().unwrap().iter().position(|n| *n == 1000).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_holds_are_handed_over_less_often_in_a_row() {
+    assert_eq!(holds_before_another(Duration::from_millis(1)).await, 16, "bounded by number");
+    // The first hand-over begins the row; two more are over before a tenth of a second is.
+    assert_eq!(holds_before_another(Duration::from_millis(45)).await, 3, "bounded by time");
+    assert_eq!(holds_before_another(Duration::from_secs(1)).await, 1, "bounded by time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_that_falls_short_of_replicas_frees_the_lock_and_serves_the_next() {
+    let (store, spy, client) = rig();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let first = client.lock_with("k", &nine()).await.unwrap();
+    let waiters: Vec<_> = (0..3).map(|n| spawn_contender(&client, &order, n, nine())).collect();
+    settle().await;
+    spy.unreplicated.store(1, Ordering::Relaxed);
+    assert_eq!(
+        first.unlock().await.unwrap(),
+        Release::Released,
+        "it was given up, whatever the next one got"
+    );
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    assert_eq!(spy.unreplicated.load(Ordering::Relaxed), 0, "that hand-over was tried");
+    assert_eq!(order.lock().unwrap().len(), 3);
+    until("nothing is left", || store.records() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use distlock_core::{
-    Busy, Claim, Clock, Error, Health, Instant, Lease, LockAdmin, LockBackend, LockClient, LockKey,
-    LockOptions, LockRequest, MemoryBackend, Operation, OwnerId, Release, Renewal, Result, TryLock,
+    Busy, Claim, Clock, Effect, Error, ErrorKind, Health, Instant, Lease, LockAdmin, LockBackend, LockClient,
+    LockKey, LockOptions, LockRequest, MemoryBackend, Operation, OwnerId, Release, Renewal, Result, TryLock,
     WaitPolicy,
 };
 
@@ -69,6 +69,8 @@ pub(crate) struct Spy {
     pub(crate) calls: Mutex<Vec<Call>>,
     pub(crate) yields: AtomicUsize,
     pub(crate) mute_hints: bool,
+    /// So many hand-overs don't get to the replicas of a store that has some.
+    pub(crate) unreplicated: AtomicUsize,
 }
 
 #[derive(Debug, Clone)]
@@ -85,6 +87,7 @@ impl Spy {
             calls: Mutex::default(),
             yields: AtomicUsize::new(0),
             mute_hints: false,
+            unreplicated: AtomicUsize::new(0),
         })
     }
 
@@ -94,6 +97,7 @@ impl Spy {
             calls: Mutex::default(),
             yields: AtomicUsize::new(0),
             mute_hints: true,
+            unreplicated: AtomicUsize::new(0),
         })
     }
 
@@ -160,7 +164,13 @@ impl LockBackend for Spy {
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
         self.note(Operation::HandOver, vec![lease.claim.owner, next.claim.owner]);
         self.pause().await;
-        let outcome = self.store.hand_over(lease, next).await;
+        let mut outcome = self.store.hand_over(lease, next).await;
+        if self.unreplicated.load(Ordering::Relaxed) > 0 && matches!(outcome, Ok(TryLock::Acquired(_))) {
+            self.unreplicated.fetch_sub(1, Ordering::Relaxed);
+            self.store.unlock(&next.claim).await?;
+            let error = Error::new(ErrorKind::NotReplicated, "too few replicas");
+            outcome = Err(error.with_effect(Effect::Unknown));
+        }
         self.pause().await;
         outcome
     }
@@ -178,6 +188,6 @@ impl LockBackend for Spy {
     }
 }
 
-pub(crate) fn kind<T>(result: Result<T>) -> distlock_core::ErrorKind {
+pub(crate) fn kind<T>(result: Result<T>) -> ErrorKind {
     result.map(|_| ()).map_err(|error: Error| error.kind()).unwrap_err()
 }

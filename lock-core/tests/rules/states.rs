@@ -132,3 +132,20 @@ async fn an_announced_loss_is_told_at_once_and_a_false_alarm_does_no_harm() {
     assert_eq!(guard.lost().await, LostReason::Expired);
     assert!(start.elapsed() <= ms(2), "{:?}", start.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn b020_asking_a_guard_waits_for_nobody() {
+    let (store, spy, client) = rig();
+    let guard = client.lock_with("k", &nine()).await.unwrap();
+    store.faults().silence(true);
+    // A renewal hangs in the store, and nothing else on this thread runs while the guard is asked.
+    crate::rig::until("a renewal is on its way", || spy.count(Operation::Renew) > 0).await;
+    spy.forget();
+    let (valid_until, start) = (guard.valid_until(), tokio::time::Instant::now());
+    for _ in 0..100_000 {
+        assert!(guard.is_valid() && guard.valid_until() == valid_until && !guard.remaining().is_zero());
+    }
+    assert_eq!(guard.state(), LockState::Held);
+    assert_eq!(start.elapsed(), ms(0));
+    assert_eq!(spy.calls.lock().unwrap().len(), 0, "the store was not asked");
+}

@@ -1,9 +1,10 @@
 //! Rule 6: notifications are hints; waits end by time as well, and at their deadline.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use distlock_core::{
-    ErrorKind, LockBackend, LockClient, MemoryBackend, Metadata, Operation, Queueing, WaitPolicy,
+    ErrorKind, LockBackend, LockClient, LockOptions, MemoryBackend, Metadata, Operation, Queueing, WaitPolicy,
 };
 
 use crate::rig::{Spy, kind, ms, nine, rig, secs, settle, waiting_up_to};
@@ -21,18 +22,79 @@ async fn a_release_wakes_the_waiter_at_once() {
     assert_eq!(start.elapsed(), ms(0));
 }
 
-#[tokio::test(start_paused = true)]
-async fn with_all_hints_lost_the_waiter_still_gets_it_within_a_poll() {
+/// How long after the release a waiter that has waited for so long and hears no hints gets the lock.
+async fn served_without_hints_after(wait: Duration, options: LockOptions) -> Duration {
     let store = Arc::new(MemoryBackend::new());
     let holder = LockClient::new(Arc::clone(&store) as Arc<dyn LockBackend>);
     let deaf = LockClient::new(Spy::muted(&store));
     let guard = holder.lock_with("k", &nine()).await.unwrap();
-    let waiter = tokio::spawn(async move { deaf.lock_with("k", &nine()).await.unwrap() });
-    tokio::time::sleep(secs(2)).await;
+    let waiter = tokio::spawn(async move { deaf.lock_with("k", &options).await.unwrap() });
+    tokio::time::sleep(wait).await;
     let start = tokio::time::Instant::now();
     guard.unlock().await.unwrap();
     let _guard = waiter.await.unwrap();
-    assert!(start.elapsed() <= ms(1000), "{:?}", start.elapsed());
+    start.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_all_hints_lost_the_waiter_still_gets_it_within_a_poll() {
+    for seconds in [2, 20] {
+        let outside = served_without_hints_after(secs(seconds), nine().queue(Queueing::Never)).await;
+        assert!(outside <= ms(1000), "{outside:?}");
+        let inside = served_without_hints_after(secs(seconds), nine()).await;
+        assert!(inside <= secs(3), "a third of the ttl, so that its place is kept: {inside:?}");
+    }
+    let long = || nine().ttl(secs(600));
+    let soon = served_without_hints_after(ms(1500), long()).await;
+    assert!(soon <= ms(3000), "about as long again as it has waited: {soon:?}");
+    let late = served_without_hints_after(secs(300), long()).await;
+    assert!(late <= secs(10), "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_kept_is_asked_for_rarely() {
+    let (store, spy, client) = rig();
+    let options = nine().ttl(secs(60)).queue(Queueing::Strict);
+    let holder = LockClient::new(Arc::clone(&store) as Arc<dyn LockBackend>);
+    let guard = holder.lock_with("k", &options).await.unwrap();
+    let waits = |client: &LockClient| {
+        let (client, options) = (client.clone(), options.clone());
+        async move { client.lock_with("k", &options).await.unwrap().unlock().await.unwrap() }
+    };
+    let waiters: Vec<_> = (0..100).map(|_| tokio::spawn(waits(&client))).collect();
+    tokio::time::sleep(secs(60)).await;
+    let asked = spy.count(Operation::TryLock);
+    // Each once when it comes, and then every five to ten seconds.
+    assert!((700..=1300).contains(&asked), "{asked} attempts in a minute of a hundred waiters");
+    spy.forget();
+    guard.unlock().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    assert_eq!(spy.count(Operation::TryLock), 100, "each hand-over is one attempt");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_hint_far_behind_is_made_up_for() {
+    let store = Arc::new(MemoryBackend::new());
+    let options = nine().ttl(secs(60)).queue(Queueing::Strict);
+    let holder = LockClient::new(Arc::clone(&store) as Arc<dyn LockBackend>);
+    let guard = holder.lock_with("k", &options).await.unwrap();
+    let deaf = LockClient::new(Spy::muted(&store));
+    let waiters: Vec<_> = (0..5)
+        .map(|_| {
+            let (deaf, options) = (deaf.clone(), options.clone());
+            tokio::spawn(async move { deaf.lock_with("k", &options).await.unwrap().unlock().await.unwrap() })
+        })
+        .collect();
+    tokio::time::sleep(secs(30)).await;
+    let start = tokio::time::Instant::now();
+    guard.unlock().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    // Each of them after the one in front, and none before its own poll.
+    assert!(start.elapsed() <= secs(5 * 10), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,32 @@
+//! How often the core may allocate for a lock that nobody contends for.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use allocation_counter::measure;
+use distlock_core::{LockClient, MemoryBackend};
+
+const TIMES: u64 = 200;
+/// For a lock and its unlock together, with what the memory store itself takes.
+const MOST: u64 = 8 + TRACED + MEASURED;
+/// A layer boxes each of the two calls.
+const TRACED: u64 = if cfg!(feature = "tracing") { 2 } else { 0 };
+/// It boxes them too, and labels what it counts.
+const MEASURED: u64 = if cfg!(feature = "metrics") { 6 } else { 0 };
+
+#[test]
+fn a_pair_allocates_little() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = LockClient::new(Arc::new(MemoryBackend::new()));
+    let pairs = |times: u64| {
+        runtime.block_on(async {
+            for _ in 0..times {
+                client.lock("invoice/42").await.unwrap().unlock().await.unwrap();
+            }
+        });
+    };
+    // Buffers that grow once and stay.
+    pairs(50);
+    let counted = measure(|| pairs(TIMES)).count_total;
+    assert!(counted <= MOST * TIMES, "{counted} allocations for {TIMES} pairs; at most {MOST} each");
+}
