@@ -36,6 +36,11 @@ impl Case {
         self
     }
 
+    /// Whether it hurts the store or the way to it.
+    pub(crate) fn stages_faults(&self) -> bool {
+        self.needs.iter().any(|need| need.is_fault())
+    }
+
     /// Why the case can't run on a store with this profile, if it can't.
     pub(crate) fn unmet(&self, profile: &Profile) -> Option<String> {
         let missing: Vec<_> = self.needs.iter().filter_map(|need| need.unmet(profile)).collect();
@@ -66,6 +71,7 @@ pub(crate) enum Need {
     Fifo,
     HandOver,
     LossPush,
+    ManyHeld,
     NativeWait,
     NoAdmin,
     NoAdopt,
@@ -73,11 +79,13 @@ pub(crate) enum Need {
     Processes,
     Push,
     Queue,
+    SurvivesDisconnect,
     SurvivesRestart,
     Aside,
     Duplicate,
     ExpireNow,
     HoldRequests,
+    KeepsPlaces,
     LoseAnswer,
     Outage,
     Pause,
@@ -91,6 +99,22 @@ pub(crate) enum Need {
 }
 
 impl Need {
+    const fn is_fault(self) -> bool {
+        matches!(
+            self,
+            Self::Duplicate
+                | Self::HoldRequests
+                | Self::LoseAnswer
+                | Self::Outage
+                | Self::Pause
+                | Self::ResetConnections
+                | Self::Restart
+                | Self::RestartWiped
+                | Self::Silence
+                | Self::SlowAnswers
+        )
+    }
+
     fn unmet(self, profile: &Profile) -> Option<String> {
         let Profile { info, faults } = profile;
         let supports = info.supports;
@@ -110,12 +134,23 @@ impl Need {
             Self::Processes => (supports.processes, "the store lives in one process"),
             Self::Push => (supports.push, "the store declares no push"),
             Self::Queue => (supports.queue, "the store declares no queue"),
+            Self::ManyHeld => {
+                (info.guarantees.held_most.is_none(), "the store declares how few locks may be held at once")
+            }
+            Self::SurvivesDisconnect => (
+                info.guarantees.survives_disconnect,
+                "the store declares that the end of a connection ends its locks",
+            ),
             Self::SurvivesRestart => {
                 let kept = info.guarantees.survives_restart || faults.holds_outlive_restart;
                 (kept, "the store declares that a restart ends held locks")
             }
             Self::Aside => (faults.aside, "the subject can't hurt one client and spare another"),
             Self::Duplicate => (faults.duplicate, "the subject can't double requests on the wire"),
+            Self::KeepsPlaces => (
+                info.guarantees.keeps_places,
+                "the store declares that a place is kept only for whoever asks again",
+            ),
             Self::HoldRequests => (faults.hold_requests, "the subject can't hold requests back"),
             Self::Pause => (faults.pause, "the subject can't freeze its store"),
             Self::ResetConnections => (faults.reset_connections, "the subject can't reset connections"),

@@ -49,15 +49,25 @@ impl Register {
         self.open().1.value
     }
 
+    /// The value, for a holder that goes by it when it writes later. From now on the fenced register
+    /// refuses lower tokens: a write that came in between would be overwritten unseen.
+    #[must_use]
+    pub fn read_for(&self, token: FencingToken) -> u64 {
+        let (mut file, mut content) = self.open();
+        if self.fenced && token.get() > content.token {
+            content.token = token.get();
+            put(&mut file, &content);
+        }
+        content.value
+    }
+
     /// Writes `value`; whether the register took it.
     pub fn write(&self, token: FencingToken, value: u64) -> bool {
         let (mut file, mut content) = self.open();
         let accepted = !self.fenced || token.get() >= content.token;
         if accepted {
             content = Content { seq: content.seq + 1, token: token.get().max(content.token), value };
-            file.seek(SeekFrom::Start(0)).expect("the register can be written");
-            let text = serde_json::to_string(&content).expect("plain data");
-            file.write_all(format!("{text:LENGTH$}").as_bytes()).expect("the register can be written");
+            put(&mut file, &content);
         }
         let resource = self.path.display().to_string();
         let (fenced, seq, token) = (self.fenced, content.seq, token.get());
@@ -86,5 +96,30 @@ impl Register {
         let content =
             if text.is_empty() { Content::default() } else { serde_json::from_str(&text).expect("ours") };
         (file, content)
+    }
+}
+
+fn put(file: &mut File, content: &Content) {
+    file.seek(SeekFrom::Start(0)).expect("the register can be written");
+    let text = serde_json::to_string(content).expect("plain data");
+    file.write_all(format!("{text:LENGTH$}").as_bytes()).expect("the register can be written");
+}
+
+#[cfg(test)]
+mod tests {
+    use distlock_core::Clock;
+
+    use super::*;
+
+    #[test]
+    fn who_read_for_a_token_is_not_overtaken_by_a_lower_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let register = Register::fenced(folder.path(), Arc::new(Recorder::in_memory(Clock::system())));
+        let token = |value| FencingToken::new(value).unwrap();
+        let (first, second) = (register.read_for(token(7)), register.read_for(token(8)));
+        assert!(!register.write(token(7), first + 1), "the second has read already");
+        assert!(register.write(token(8), second + 1));
+        assert_eq!(register.read_for(token(7)), 1);
+        assert!(register.write(token(8), 2), "a lower one that reads takes nothing away");
     }
 }

@@ -63,15 +63,24 @@ impl Tracked {
         self.into_guard().unlock().await
     }
 
+    /// Stops watching.
+    fn leave(&self) {
+        self.watch.abort();
+        let guard = self.guard();
+        self.log.record(guard.key(), guard.owner(), What::Unwatched);
+    }
+
     /// The guard, not tracked any more.
     pub(crate) fn into_guard(mut self) -> LockGuard {
-        self.watch.abort();
+        self.leave();
         self.guard.take().expect("taken out only with the whole")
     }
 }
 
 impl Drop for Tracked {
     fn drop(&mut self) {
-        self.watch.abort();
+        if self.guard.is_some() {
+            self.leave();
+        }
     }
 }

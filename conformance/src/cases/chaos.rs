@@ -19,7 +19,7 @@ cases! { "chaos":
     random_server_trouble_breaks_no_promise @alone [Pause, Restart, SurvivesRestart],
 }
 
-/// How long the chaos lasts.
+/// How long the chaos lasts, at the usual pace.
 const STORM: Duration = Duration::from_secs(5);
 
 /// That the register itself hides nothing: without a lock, updates are lost.
@@ -149,11 +149,12 @@ async fn contenders(ctx: &Context, trouble: Trouble) -> Vec<Contender> {
 }
 
 /// Lets contenders loose; they have to get the lock this often.
-async fn storm(contenders: Vec<Contender>, least: usize) {
-    let until = std::time::Instant::now() + STORM;
+async fn storm(ctx: &Context, contenders: Vec<Contender>, least: usize) {
+    let length = ctx.paced(STORM);
+    let until = std::time::Instant::now() + length;
     let held = join_all(contenders.into_iter().map(|contender| tokio::spawn(contender.contend(until)))).await;
     let held: usize = held.into_iter().map(|held| held.expect("no contender panics")).sum();
-    assert!(held >= least, "in {STORM:?} the lock was taken {held} times");
+    assert!(held >= least, "in {length:?} the lock was taken {held} times");
 }
 
 /// Asserts that the lock is free soon after everybody left.
@@ -163,12 +164,12 @@ async fn settles(ctx: &Context) {
 }
 
 async fn random_faults_break_no_promise(ctx: &Context) {
-    storm(contenders(ctx, Trouble::Scripted).await, 5).await;
+    storm(ctx, contenders(ctx, Trouble::Scripted).await, 5).await;
     settles(ctx).await;
 }
 
 async fn random_quitters_break_no_promise(ctx: &Context) {
-    storm(contenders(ctx, Trouble::None).await, 5).await;
+    storm(ctx, contenders(ctx, Trouble::None).await, 5).await;
     settles(ctx).await;
 }
 
@@ -192,7 +193,7 @@ async fn random_network_trouble_breaks_no_promise(ctx: &Context) {
         }
     };
     tokio::select! {
-        () = storm(contenders, 2) => {}
+        () = storm(ctx, contenders, 2) => {}
         () = nemesis => {}
     }
     faults.heal().await;
@@ -216,7 +217,7 @@ async fn random_server_trouble_breaks_no_promise(ctx: &Context) {
         }
     };
     tokio::select! {
-        () = storm(contenders, 2) => {}
+        () = storm(ctx, contenders, 2) => {}
         () = nemesis => {}
     }
     // A restart that was dropped midway still ends by itself, before the next one begins.
@@ -226,6 +227,7 @@ async fn random_server_trouble_breaks_no_promise(ctx: &Context) {
 }
 
 async fn random_pauses_and_kills_break_no_promise(ctx: &Context) {
+    crash::ends_with_its_process(ctx, &*ctx.backend().await);
     let mut rng = ctx.rng();
     let millis = u64::try_from(ctx.brief().as_millis()).unwrap();
     let churn = Order::Churn { key: ctx.key("key").to_string(), ttl_ms: millis };
@@ -238,7 +240,7 @@ async fn random_pauses_and_kills_break_no_promise(ctx: &Context) {
     for _ in 0..4 {
         holders.push(start().await);
     }
-    let until = std::time::Instant::now() + STORM;
+    let until = std::time::Instant::now() + ctx.paced(STORM);
     while std::time::Instant::now() < until {
         let at = rng.usize(..holders.len());
         if rng.u8(..5) == 0 {
@@ -254,7 +256,7 @@ async fn random_pauses_and_kills_break_no_promise(ctx: &Context) {
     for holder in holders {
         holder.kill().await;
     }
-    let limit = ctx.brief() + ctx.lateness() + Duration::from_secs(10);
+    let limit = ctx.brief() + ctx.lateness() + ctx.place() + Duration::from_secs(5);
     take_within(&*ctx.backend().await, &ctx.request("key"), limit).await;
     let fenced = Register::fenced(ctx.folder(), Arc::clone(ctx.log()));
     assert!(fenced.read() > 0, "nobody got any work done");

@@ -12,7 +12,7 @@ cases! { "errors":
     no_effect_means_no_effect,
     undeclared_admin_is_unsupported [NoAdmin],
     undeclared_adopting_is_unsupported [NoAdopt],
-    a_lost_lock_is_told_from_a_busy_one,
+    a_lost_lock_is_told_from_a_busy_one [Adopt],
     a_client_without_a_runtime_says_so,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use distlock_core::{LockOptions, Queueing, Release, TryLock, WaitPolicy};
+use distlock_core::{LockOptions, LockRequest, Queueing, Release, TryLock, WaitPolicy};
 
 use super::*;
 
@@ -17,17 +17,14 @@ cases! { "fairness":
     a_plain_try_leaves_nothing_behind,
     a_silent_waiter_blocks_nobody_for_long [Queue],
     waiters_keep_their_place_while_they_ask [Queue],
+    a_place_is_kept_for_its_ttl [Queue, KeepsPlaces],
     a_fast_relocker_lets_others_in,
     a_fast_relocker_lets_other_clients_in,
     a_herd_with_quitters_is_served @alone,
     strict_order_holds_across_clients [Fifo, Queue],
 }
 
-async fn queue_up(
-    ctx: &Context,
-    backend: &dyn distlock_core::LockBackend,
-    count: usize,
-) -> Vec<distlock_core::LockRequest> {
+async fn queue_up(ctx: &Context, backend: &dyn distlock_core::LockBackend, count: usize) -> Vec<LockRequest> {
     let mut waiters = Vec::new();
     for _ in 0..count {
         let waiter = ctx.request("key").queue(true);
@@ -38,7 +35,7 @@ async fn queue_up(
 }
 
 /// Asserts that of all waiters only the first gets the lock.
-async fn assert_head(backend: &dyn distlock_core::LockBackend, waiters: &[distlock_core::LockRequest]) {
+async fn assert_head(backend: &dyn distlock_core::LockBackend, waiters: &[LockRequest]) {
     for waiter in waiters[1..].iter().rev() {
         refused(backend, waiter).await;
     }
@@ -173,6 +170,25 @@ async fn waiters_keep_their_place_while_they_ask(ctx: &Context) {
         TryLock::Busy(_) => {}
         TryLock::Acquired(_) => assert!(ctx.delay() > ctx.brief() / 4, "a waiter that asks lost its place"),
     }
+}
+
+async fn a_place_is_kept_for_its_ttl(ctx: &Context) {
+    let backend = ctx.backend().await;
+    let holder = ctx.request("key");
+    take(&*backend, &holder).await;
+    let ttl = ctx.renewable();
+    let waiter = LockRequest::new(ctx.claim("key"), ttl).queue(true);
+    let asked = std::time::Instant::now();
+    refused(&*backend, &waiter).await;
+    tokio::time::sleep(ttl * 2 / 3).await;
+    backend.unlock(&holder.claim).await.unwrap();
+    let newcomer = backend.try_lock(&ctx.request("key")).await.unwrap();
+    match newcomer {
+        TryLock::Busy(_) => {}
+        TryLock::Acquired(_) if asked.elapsed() >= ttl => return ctx.note_stall(),
+        TryLock::Acquired(_) => panic!("a waiter lost its place that was to be kept for {ttl:?}"),
+    }
+    take(&*backend, &waiter).await;
 }
 
 /// Counts how often a re-locker gets the lock before a waiter does.

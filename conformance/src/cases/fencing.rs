@@ -16,7 +16,7 @@ cases! { "fencing":
     the_token_stays_under_renewal,
     the_token_stays_under_late_repeats,
     a_withdrawn_attempt_does_not_lower_the_next_token,
-    a_raised_floor_is_kept [Admin],
+    a_raised_floor_is_kept @alone [Admin],
     the_last_token_is_shown [Admin],
     tokens_read_back_as_text,
     a_stale_token_is_refused_and_without_a_fence_an_update_is_lost,

@@ -27,7 +27,7 @@ cases! { "guard":
     a_lease_is_adopted_again [Adopt],
     a_lost_lease_is_not_adopted [Adopt],
     a_stale_guard_does_not_pass_the_gate,
-    renewing_by_hand_prolongs,
+    renewing_by_hand_prolongs [Adopt],
 }
 
 async fn lock(ctx: &Context, client: &LockClient, ttl: Duration) -> distlock_core::LockGuard {
@@ -46,7 +46,7 @@ async fn it_says_what_it_holds(ctx: &Context) {
     let client = ctx.client().await;
     let guard = lock(ctx, &client, ctx.long()).await;
     assert_eq!(guard.key(), &ctx.key("key"));
-    assert_eq!(guard.ttl(), ctx.long());
+    assert!(guard.ttl() == ctx.long() || ctx.may_cut_ttls(), "{:?} became {:?}", ctx.long(), guard.ttl());
     assert_eq!(guard.state(), LockState::Held);
     assert!(guard.is_valid());
     let left = guard.remaining();

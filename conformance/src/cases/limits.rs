@@ -14,7 +14,7 @@ cases! { "limits":
     contradictions_are_refused_with_the_numbers,
     waiters_are_bounded,
     strict_order_without_a_queue_is_unsupported [NoQueue],
-    many_locks_are_held_at_once,
+    many_locks_are_held_at_once [ManyHeld],
     idle_keys_leave_no_record [Admin],
     labels_come_back_as_they_are [Admin],
     too_many_labels_are_refused,
@@ -53,16 +53,16 @@ async fn the_longest_ttl_is_kept(ctx: &Context) {
     let mut request = ctx.request("key");
     request.ttl = ctx.info().guarantees.ttl_max;
     let lease = take(&*backend, &request).await;
-    assert_eq!(lease.ttl, request.ttl);
+    assert!(lease.ttl == request.ttl || ctx.may_cut_ttls(), "{:?} became {:?}", request.ttl, lease.ttl);
     let left = lease.valid_until.since(ctx.clock().now());
-    assert!(left > request.ttl * 9 / 10, "{left:?} of {:?} are left: cut on the way", request.ttl);
+    assert!(left > lease.ttl * 9 / 10, "{left:?} of {:?} are left: cut on the way", lease.ttl);
     refused(&*backend, &ctx.request("key")).await;
     backend.renew(&lease, request.ttl).await.unwrap();
     refused(&*backend, &ctx.request("key")).await;
     if let Some(admin) = backend.admin()
         && let Some(left) = admin.inspect(&ctx.key("key")).await.unwrap().unwrap().holders[0].expires_in
     {
-        assert!(left > request.ttl * 9 / 10, "the store shows {left:?} of {:?}", request.ttl);
+        assert!(left > lease.ttl * 9 / 10, "the store shows {left:?} of {:?}", lease.ttl);
     }
 }
 

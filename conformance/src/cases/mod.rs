@@ -34,6 +34,7 @@ mod expiry;
 mod fairness;
 mod fencing;
 mod guard;
+mod handing_over;
 mod hints;
 mod limits;
 mod loss;
@@ -54,6 +55,7 @@ const GROUPS: &[&[Case]] = &[
     expiry::CASES,
     renewal::CASES,
     unlock::CASES,
+    handing_over::CASES,
     guard::CASES,
     watchdog::CASES,
     loss::CASES,

@@ -7,12 +7,12 @@ use distlock_core::{Claim, ClientOptions, ErrorKind, LockClient, LockKey, LockRe
 use super::*;
 
 cases! { "names":
-    torturous_keys_are_all_different,
-    near_misses_are_all_different,
-    random_bytes_are_all_different,
+    torturous_keys_are_all_different [ManyHeld],
+    near_misses_are_all_different [ManyHeld],
+    random_bytes_are_all_different [ManyHeld],
     the_longest_keys_are_all_different,
-    one_byte_keys_are_all_different,
-    every_key_is_listed_as_it_is [Admin],
+    one_byte_keys_are_all_different [ManyHeld],
+    every_key_is_listed_as_it_is [Admin, ManyHeld],
     prefixes_match_bytes_and_nothing_else [Admin],
     bad_keys_are_refused_before_any_io,
     namespaces_keep_keys_apart,
@@ -121,31 +121,35 @@ const TORTURE: &[&[u8]] = &[
 
 /// Holds all keys at once, and asserts that each is held by itself alone.
 async fn assert_distinct(ctx: &Context, keys: &[LockKey]) {
-    let backend = ctx.backend().await;
-    let request = |key: &LockKey| LockRequest::new(Claim::mint(key.clone()), ctx.long());
-    let mut held = Vec::new();
-    for key in keys {
+    let backend = &ctx.backend().await;
+    let request = &|key: &LockKey| LockRequest::new(Claim::mint(key.clone()), ctx.long());
+    // All at once, so that they are held together for no longer than any store's ttl.
+    let held = join_all(keys.iter().map(|key| async {
         let request = request(key);
-        held.push((take(&*backend, &request).await, request));
-    }
-    for (lease, first) in &held {
-        refused(&*backend, &request(&first.claim.key)).await;
-        assert_eq!(take(&*backend, first).await.token, lease.token);
-    }
+        (take(&**backend, &request).await, request)
+    }));
+    let held = held.await;
+    join_all(held.iter().map(|(lease, first)| async {
+        refused(&**backend, &request(&first.claim.key)).await;
+        assert_eq!(take(&**backend, first).await.token, lease.token);
+    }))
+    .await;
     // Releasing every second one frees those and no others.
-    for (_, first) in held.iter().step_by(2) {
+    join_all(held.iter().step_by(2).map(|(_, first)| async {
         backend.unlock(&first.claim).await.unwrap();
-    }
-    for (n, (_, first)) in held.iter().enumerate() {
+    }))
+    .await;
+    join_all(held.iter().enumerate().map(|(n, (_, first))| async move {
         let again = request(&first.claim.key);
         if n % 2 == 0 {
-            take(&*backend, &again).await;
+            take(&**backend, &again).await;
             backend.unlock(&again.claim).await.unwrap();
         } else {
-            refused(&*backend, &again).await;
+            refused(&**backend, &again).await;
             backend.unlock(&first.claim).await.unwrap();
         }
-    }
+    }))
+    .await;
 }
 
 async fn torturous_keys_are_all_different(ctx: &Context) {
@@ -204,12 +208,13 @@ async fn one_byte_keys_are_all_different(ctx: &Context) {
 async fn every_key_is_listed_as_it_is(ctx: &Context) {
     let backend = ctx.backend().await;
     let mut keys: Vec<_> = TORTURE.iter().map(|name| ctx.key(name)).collect();
-    for key in &keys {
+    join_all(keys.iter().map(|key| async {
         take(&*backend, &LockRequest::new(Claim::mint(key.clone()), ctx.long())).await;
         let record = backend.admin().unwrap().inspect(key).await.unwrap().expect("a held lock has a record");
         assert_eq!(record.key, *key);
         assert_eq!(LockKey::from_escaped(&key.to_string()).unwrap(), *key, "the escaped form reads back");
-    }
+    }))
+    .await;
     let listed = backend.admin().unwrap().list(ctx.prefix().as_bytes(), None, 10_000).await.unwrap();
     let listed: Vec<_> = listed.into_iter().map(|record| record.key).collect();
     keys.sort();

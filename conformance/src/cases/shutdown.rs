@@ -12,7 +12,7 @@ cases! { "shutdown":
     nothing_new_is_taken_on,
     shutting_down_twice_is_fine,
     a_silent_store_does_not_hold_it_up,
-    a_runtime_may_end_under_live_guards,
+    a_runtime_may_end_under_live_guards [ManyHeld],
     a_guard_outlives_its_runtime,
     a_client_works_in_a_second_runtime,
     a_loss_is_announced_in_a_second_runtime,

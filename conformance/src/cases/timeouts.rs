@@ -7,7 +7,7 @@ use crate::decorators::Fault;
 
 cases! { "timeouts":
     a_backend_gives_up_at_its_deadline,
-    no_patience_is_one_attempt,
+    no_patience_is_one_attempt [Adopt],
     patience_is_kept,
     giving_up_says_who_holds_the_lock,
     giving_up_leaves_nothing_behind,
@@ -115,7 +115,7 @@ async fn validity_counts_from_the_last_attempt(ctx: &Context) {
     let (client, backend) = (ctx.client().await, ctx.backend().await);
     let holder = ctx.request("key");
     take(&*backend, &holder).await;
-    let options = LockOptions::default().ttl(ctx.renewable()).wait(WaitPolicy::UpTo(AMPLE));
+    let options = LockOptions::default().ttl(ctx.renewable()).wait(WaitPolicy::UpTo(ctx.paced(AMPLE)));
     let waiter = {
         let (client, key) = (client.clone(), ctx.key("key"));
         tokio::spawn(async move { client.lock_with(key, &options).await })

@@ -16,7 +16,7 @@ cases! { "watchdog":
     answers_lost_on_the_way_are_made_good,
     every_error_kind_is_survived,
     by_hand_it_renews_only_when_told,
-    many_locks_are_kept,
+    many_locks_are_kept [ManyHeld],
     asking_the_guard_costs_nothing,
 }
 

@@ -39,6 +39,8 @@ struct State {
     once: HashMap<Operation, VecDeque<Fault>>,
     always: HashMap<Operation, Fault>,
     calls: HashMap<Operation, usize>,
+    /// Second sendings that have no answer yet.
+    doubles: usize,
 }
 
 impl Script {
@@ -58,7 +60,9 @@ impl Script {
 
     /// Stages a fault for all calls of every kind.
     pub(crate) fn everything(&self, fault: Fault) {
-        for operation in [Operation::TryLock, Operation::Renew, Operation::Unlock, Operation::Watch] {
+        for operation in
+            [Operation::TryLock, Operation::Renew, Operation::Unlock, Operation::HandOver, Operation::Watch]
+        {
             self.always(operation, fault);
         }
     }
@@ -73,6 +77,11 @@ impl Script {
     /// How many calls of this kind were made.
     pub(crate) fn calls(&self, operation: Operation) -> usize {
         self.state().calls.get(&operation).copied().unwrap_or(0)
+    }
+
+    /// How many calls that are sent twice wait for their second answer, or for their second sending.
+    pub(crate) fn doubles(&self) -> usize {
+        self.state().doubles
     }
 
     fn next(&self, operation: Operation) -> Option<Fault> {
@@ -137,9 +146,12 @@ impl Interposed {
             Some(Fault::SentTwice(after)) => {
                 let again = call();
                 let result = call().await;
+                let script = self.script.clone();
+                script.state().doubles += 1;
                 tokio::spawn(async move {
                     tokio::time::sleep(after).await;
-                    again.await
+                    let _ = again.await;
+                    script.state().doubles -= 1;
                 });
                 result
             }
@@ -173,6 +185,13 @@ impl LockBackend for Interposed {
         self.pass(Operation::Unlock, |inner| {
             let claim = claim.clone();
             async move { inner.unlock(&claim).await }
+        })
+        .await
+    }
+    async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
+        self.pass(Operation::HandOver, |inner| {
+            let (lease, next) = (lease.clone(), next.clone());
+            async move { inner.hand_over(&lease, &next).await }
         })
         .await
     }

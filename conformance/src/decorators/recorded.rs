@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use distlock_core::{
     BackendInfo, Busy, Claim, Clock, Deadline, Effect, FencingToken, Health, Holder, Lease, LockAdmin,
-    LockBackend, LockKey, LockRecord, LockRequest, Release, Renewal, Result, TryLock,
+    LockBackend, LockKey, LockRecord, LockRequest, OwnerId, Release, Renewal, Result, TryLock,
 };
 
 use crate::history::{Recorder, What, nanos};
@@ -28,7 +28,9 @@ struct Admin {
 /// A call that was sent. Dropped without an answer, it records that none will come.
 struct Call<'a> {
     log: &'a Recorder,
-    claim: &'a Claim,
+    key: &'a LockKey,
+    /// Nobody, if an operator called.
+    owner: Option<OwnerId>,
     op: u64,
     dropped: Option<What>,
 }
@@ -36,20 +38,28 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     fn new(
         log: &'a Recorder,
-        claim: &'a Claim,
+        key: &'a LockKey,
+        owner: Option<OwnerId>,
         left: impl Fn(u64) -> What,
         dropped: impl Fn(u64) -> What,
     ) -> Self {
         let op = log.next_op();
-        log.record(&claim.key, claim.owner, left(op));
-        Self { log, claim, op, dropped: Some(dropped(op)) }
+        let call = Self { log, key, owner, op, dropped: Some(dropped(op)) };
+        call.record(left(op));
+        call
+    }
+
+    fn record(&self, what: What) {
+        let owner = self.owner.map(|owner| owner.to_string()).unwrap_or_default();
+        self.log.record(self.key, owner, what);
     }
 
     fn ask(log: &'a Recorder, request: &'a LockRequest, handed: bool) -> Self {
         let (queue, ttl) = (request.queue, nanos(request.ttl));
         Self::new(
             log,
-            &request.claim,
+            &request.claim.key,
+            Some(request.claim.owner),
             |op| What::Ask { op, queue, handed, ttl },
             |op| What::AskFailed { op, unknown: true },
         )
@@ -57,16 +67,26 @@ impl<'a> Call<'a> {
 
     fn renew(log: &'a Recorder, lease: &'a Lease, ttl: Duration) -> Self {
         let ttl = nanos(ttl.max(lease.ttl));
-        Self::new(log, &lease.claim, |op| What::Renew { op, ttl }, |op| What::RenewFailed { op })
+        let Claim { key, owner, .. } = &lease.claim;
+        Self::new(log, key, Some(*owner), |op| What::Renew { op, ttl }, |op| What::RenewFailed { op })
     }
 
-    fn unlock(log: &'a Recorder, claim: &'a Claim) -> Self {
-        Self::new(log, claim, |op| What::Unlock { op }, |op| What::UnlockFailed { op })
+    fn unlock(log: &'a Recorder, claim: &'a Claim, handed: bool) -> Self {
+        let Claim { key, owner, .. } = claim;
+        Self::new(log, key, Some(*owner), |op| What::Unlock { op, handed }, |op| What::UnlockFailed { op })
+    }
+
+    fn look(log: &'a Recorder, key: &'a LockKey) -> Self {
+        Self::new(log, key, None, |op| What::Look { op }, |op| What::LookFailed { op })
+    }
+
+    fn force(log: &'a Recorder, key: &'a LockKey) -> Self {
+        Self::new(log, key, None, |op| What::Force { op }, |op| What::ForceFailed { op })
     }
 
     fn answered(mut self, what: impl FnOnce(u64) -> What) {
         self.dropped = None;
-        self.log.record(&self.claim.key, self.claim.owner, what(self.op));
+        self.record(what(self.op));
     }
 
     fn tried(self, result: &Result<TryLock>) {
@@ -100,7 +120,7 @@ impl<'a> Call<'a> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if let Some(what) = self.dropped.take() {
-            self.log.record(&self.claim.key, self.claim.owner, what);
+            self.record(what);
         }
     }
 }
@@ -137,7 +157,7 @@ impl LockBackend for Recorded {
         result
     }
     async fn unlock(&self, claim: &Claim) -> Result<Release> {
-        let call = Call::unlock(&self.log, claim);
+        let call = Call::unlock(&self.log, claim, false);
         let result = self.inner.unlock(claim).await;
         match &result {
             Ok(release) => {
@@ -179,7 +199,7 @@ impl LockBackend for Recorded {
         self.inner.watch_loss(lease).await
     }
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
-        let unlock = Call::unlock(&self.log, &lease.claim);
+        let unlock = Call::unlock(&self.log, &lease.claim, true);
         let ask = Call::ask(&self.log, next, true);
         let result = self.inner.hand_over(lease, next).await;
         if result.is_ok() {
@@ -213,27 +233,24 @@ impl Admin {
 #[deny(clippy::missing_trait_methods)]
 impl LockAdmin for Admin {
     async fn inspect(&self, key: &LockKey) -> Result<Option<LockRecord>> {
-        let op = self.log.next_op();
-        self.log.record(key, "", What::Look { op });
+        let call = Call::look(&self.log, key);
         let record = self.inner().inspect(key).await?;
         let holder = record.as_ref().and_then(|record| record.holders.first());
-        let seen = What::Seen {
+        call.answered(|op| What::Seen {
             op,
             holder: holder.map(|holder| holder.owner.to_string()),
             token: holder.map(|holder| holder.token.get()),
             left: holder.and_then(|holder| holder.expires_in).map(nanos),
-        };
-        self.log.record(key, "", seen);
+        });
         Ok(record)
     }
     async fn list(&self, prefix: &[u8], after: Option<&LockKey>, limit: usize) -> Result<Vec<LockRecord>> {
         self.inner().list(prefix, after, limit).await
     }
     async fn force_unlock(&self, key: &LockKey) -> Result<Option<Holder>> {
-        let op = self.log.next_op();
-        self.log.record(key, "", What::Force { op });
+        let call = Call::force(&self.log, key);
         let holder = self.inner().force_unlock(key).await?;
-        self.log.record(key, "", What::Forced { op });
+        call.answered(|op| What::Forced { op });
         Ok(holder)
     }
     async fn raise_token_floor(&self, floor: FencingToken) -> Result<()> {

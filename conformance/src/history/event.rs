@@ -68,8 +68,13 @@ pub enum What {
     RenewLost { op: u64 },
     /// The renewal failed or was dropped.
     RenewFailed { op: u64 },
-    /// A release left. From here on the holder does not rely on the lock.
-    Unlock { op: u64 },
+    /// A release left, `handed` if it passes the lock on: then the answer does not say whether it was held.
+    /// From here on the holder does not rely on the lock.
+    Unlock {
+        op: u64,
+        #[serde(default)]
+        handed: bool,
+    },
     /// The store answered the release.
     Unlocked { op: u64, released: bool },
     /// The release failed or was dropped.
@@ -78,10 +83,14 @@ pub enum What {
     Force { op: u64 },
     /// An operator took the lock away.
     Forced { op: u64 },
+    /// That failed or was dropped.
+    ForceFailed { op: u64 },
     /// A look into the store left.
     Look { op: u64 },
     /// What the store showed: the holder and the time it has left.
     Seen { op: u64, holder: Option<String>, token: Option<u64>, left: Option<u64> },
+    /// The look failed or was dropped.
+    LookFailed { op: u64 },
     /// A caller began to wait, for at most `patience`.
     Wait { op: u64, patience: Option<u64> },
     /// The caller's wait ended, in whatever way.
@@ -92,12 +101,47 @@ pub enum What {
     Checked { valid: bool, until: u64 },
     /// Somebody began to wait for the guard's loss.
     Watching,
+    /// Nobody waits for it any more: the guard was given back, or its owner left it.
+    Unwatched,
     /// The guard announced its loss; `until` is its validity as read then.
     Lost { until: u64 },
     /// A write reached a resource as its `seq`-th: the value read before plus one.
     Write { resource: String, fenced: bool, seq: u64, token: u64, value: u64, accepted: bool },
     /// The recording ended; `delay` is the longest scheduling delay measured.
     End { delay: u64 },
+}
+
+impl What {
+    /// The call to the store that left, if this is one.
+    pub(crate) const fn left(&self) -> Option<u64> {
+        match self {
+            Self::Ask { op, .. }
+            | Self::Renew { op, .. }
+            | Self::Unlock { op, .. }
+            | Self::Force { op }
+            | Self::Look { op } => Some(*op),
+            _ => None,
+        }
+    }
+
+    /// The call that this is the answer to, if it is one.
+    pub(crate) const fn answered(&self) -> Option<u64> {
+        match self {
+            Self::Granted { op, .. }
+            | Self::Busy { op }
+            | Self::AskFailed { op, .. }
+            | Self::Renewed { op, .. }
+            | Self::RenewLost { op }
+            | Self::RenewFailed { op }
+            | Self::Unlocked { op, .. }
+            | Self::UnlockFailed { op }
+            | Self::Forced { op }
+            | Self::ForceFailed { op }
+            | Self::LookFailed { op }
+            | Self::Seen { op, .. } => Some(*op),
+            _ => None,
+        }
+    }
 }
 
 pub(crate) fn nanos(duration: Duration) -> u64 {

@@ -93,6 +93,13 @@ mod tests {
     }
 
     #[test]
+    fn a_repeat_may_be_answered_after_the_release_and_not_leave_after_it() {
+        let released = Script::new().grant("a", 1, 2, 7, 50).unlock("a", 10, 12);
+        assert_eq!(run(&released.clone().grant("a", 9, 14, 7, 60)), []);
+        assert_eq!(run(&released.grant("a", 11, 14, 7, 60)).len(), 1);
+    }
+
+    #[test]
     fn reuse_fall_and_change_are_not() {
         let reuse = Script::new().grant("a", 1, 2, 7, 50).unlock("a", 3, 4).grant("b", 10, 11, 7, 60);
         let fall = Script::new().grant("a", 1, 2, 7, 50).unlock("a", 3, 4).grant("b", 10, 11, 5, 60);

@@ -18,6 +18,8 @@ pub(crate) struct Hold {
     /// The definite hold, in pieces: a renewal that came too late starts a new one.
     pub(crate) pieces: Vec<Piece>,
     open: bool,
+    /// When it ended in the store, as far as its owner or an operator made it end.
+    closed: Option<u64>,
 }
 
 /// A stretch of a definite hold.
@@ -32,6 +34,13 @@ impl Hold {
         self.pieces.last().map_or(0, |piece| piece.until)
     }
 
+    /// Whether a grant of this token is the answer to a repeat that left before the hold ended in the store, and
+    /// says what was so before. Answers of two connections need not come in the order in which the store gave them,
+    /// and a store may keep for longer, and for the `newest` grant alone, what its holder has given up as lost.
+    fn was_granted_before(&self, token: u64, asked: u64, newest: bool) -> bool {
+        self.token == token && self.closed.map_or(newest, |closed| asked < closed)
+    }
+
     fn extend(&mut self, at: u64, until: u64) {
         if !self.open {
             return;
@@ -44,6 +53,12 @@ impl Hold {
     }
 
     fn close(&mut self, at: u64) {
+        self.closed.get_or_insert(at);
+        self.give_up(at);
+    }
+
+    /// The holder does not rely on it any more.
+    fn give_up(&mut self, at: u64) {
         self.open = false;
         self.pieces.retain(|piece| piece.from < at);
         if let Some(piece) = self.pieces.last_mut() {
@@ -76,13 +91,8 @@ pub(crate) fn by_key(events: &[Event]) -> BTreeMap<&str, Vec<&Event>> {
 /// When each call left, by its number.
 pub(crate) fn calls(events: &[&Event]) -> BTreeMap<u64, u64> {
     let left = |event: &&Event| match event.what {
-        What::Ask { op, .. }
-        | What::Renew { op, .. }
-        | What::Unlock { op }
-        | What::Force { op }
-        | What::Look { op }
-        | What::Wait { op, .. } => Some((op, event.at)),
-        _ => None,
+        What::Wait { op, .. } => Some((op, event.at)),
+        ref what => Some((what.left()?, event.at)),
     };
     events.iter().filter_map(left).collect()
 }
@@ -105,14 +115,20 @@ pub(crate) fn of(events: &[&Event]) -> Vec<Hold> {
                     hold.extend(event.at, valid_until);
                     continue;
                 }
+                let asked = calls.get(&op).copied().unwrap_or(event.at);
+                let newest = holds.len().checked_sub(1);
+                if last.is_some_and(|at| holds[at].was_granted_before(token, asked, last == newest)) {
+                    continue;
+                }
                 let mut hold = Hold {
                     owner: event.owner.clone(),
                     token,
-                    asked: calls.get(&op).copied().unwrap_or(event.at),
+                    asked,
                     granted: event.at,
                     other_tokens: Vec::new(),
                     pieces: Vec::new(),
                     open: true,
+                    closed: None,
                 };
                 hold.extend(event.at, valid_until);
                 holds.push(hold);
@@ -122,9 +138,14 @@ pub(crate) fn of(events: &[&Event]) -> Vec<Hold> {
                     holds[at].extend(event.at, until);
                 }
             }
-            What::Unlock { .. } | What::RenewLost { .. } | What::Lost { .. } => {
+            What::Unlock { .. } | What::RenewLost { .. } => {
                 if let Some(at) = last {
                     holds[at].close(event.at);
+                }
+            }
+            What::Lost { .. } => {
+                if let Some(at) = last {
+                    holds[at].give_up(event.at);
                 }
             }
             What::Force { .. } => {
@@ -158,6 +179,20 @@ mod tests {
     fn a_late_renewal_starts_a_new_piece() {
         let script = Script::new().grant("a", 10, 12, 1, 50).renew("a", 30, 31, 70).renew("a", 60, 75, 100);
         assert_eq!(pieces(&script), [[(12, 70), (75, 100)]]);
+    }
+
+    #[test]
+    fn a_repeat_answered_after_the_release_is_no_hold() {
+        let script = Script::new().grant("a", 10, 12, 1, 50).unlock("a", 20, 25).grant("a", 19, 26, 1, 60);
+        assert_eq!(pieces(&script), [[(12, 20)]]);
+    }
+
+    #[test]
+    fn a_repeat_that_lands_after_the_loss_is_no_hold_unless_others_held_the_lock_since() {
+        let lost = || Script::new().grant("a", 10, 12, 1, 50).at(50, "a", What::Lost { until: 50 });
+        assert_eq!(pieces(&lost().grant("a", 60, 61, 1, 90)), [[(12, 50)]]);
+        let others = lost().grant("b", 60, 61, 2, 70).grant("a", 80, 81, 1, 90);
+        assert_eq!(pieces(&others), [[(12, 50)], [(61, 70)], [(81, 90)]]);
     }
 
     #[test]

@@ -7,8 +7,6 @@ use super::{Promises, Violation};
 use super::{ends, queue};
 use std::collections::BTreeMap;
 
-/// How long a store may keep the place of a waiter that does not ask again, beyond its ttl.
-const PLACE: Duration = Duration::from_secs(5);
 /// How much longer than its patience a wait may take.
 const WAIT_SLACK: Duration = Duration::from_secs(1);
 
@@ -24,7 +22,8 @@ struct Possible<'a> {
 }
 
 pub(crate) fn check(key: &str, events: &[&Event], promises: Promises, delay: Duration) -> Vec<Violation> {
-    let mut violations = baseless_refusals(key, events, nanos(promises.lateness + delay));
+    let mut violations =
+        baseless_refusals(key, events, nanos(promises.lateness + delay), nanos(promises.place));
     violations.extend(overlong_waits(key, events));
     if promises.fifo {
         violations.extend(queue::inversions(key, events));
@@ -32,17 +31,18 @@ pub(crate) fn check(key: &str, events: &[&Event], promises: Promises, delay: Dur
     violations
 }
 
-fn baseless_refusals(key: &str, events: &[&Event], lateness: u64) -> Vec<Violation> {
-    let possible = possible(events, lateness);
+fn baseless_refusals(key: &str, events: &[&Event], lateness: u64, place: u64) -> Vec<Violation> {
+    let possible = possible(events, lateness, place);
     let mut asked = BTreeMap::new();
     let mut violations = Vec::new();
     for event in events {
         match event.what {
-            What::Ask { op, .. } => {
+            // One that was to be handed the lock is refused too if there was nothing to hand over.
+            What::Ask { op, handed: false, .. } => {
                 asked.insert(op, event.at);
             }
             What::Busy { op } => {
-                let from = asked.get(&op).copied().unwrap_or(event.at);
+                let Some(&from) = asked.get(&op) else { continue };
                 let reason = possible
                     .iter()
                     .any(|other| other.owner != event.owner && other.from <= event.at && other.until >= from);
@@ -63,7 +63,7 @@ fn baseless_refusals(key: &str, events: &[&Event], lateness: u64) -> Vec<Violati
     violations
 }
 
-fn possible<'a>(events: &[&'a Event], lateness: u64) -> Vec<Possible<'a>> {
+fn possible<'a>(events: &[&'a Event], lateness: u64, place: u64) -> Vec<Possible<'a>> {
     let mut possible: BTreeMap<u64, Possible<'a>> = BTreeMap::new();
     let mut unlocks: BTreeMap<u64, u64> = BTreeMap::new();
     let mut queues: BTreeMap<u64, bool> = BTreeMap::new();
@@ -75,8 +75,9 @@ fn possible<'a>(events: &[&'a Event], lateness: u64) -> Vec<Possible<'a>> {
                     queues.insert(op, queue);
                 }
                 ttls.insert(op, ttl);
-                // Until it is answered it may land at any time.
-                let until = event.at.saturating_add(ttl).saturating_add(lateness);
+                // Until it is answered it may land at any time, and then be a place in the queue.
+                let place = if matches!(event.what, What::Ask { queue: true, .. }) { place } else { 0 };
+                let until = event.at.saturating_add(ttl).saturating_add(lateness).saturating_add(place);
                 possible.insert(
                     op,
                     Possible { owner: &event.owner, from: event.at, until, answered: None, queued: false },
@@ -102,13 +103,13 @@ fn possible<'a>(events: &[&'a Event], lateness: u64) -> Vec<Possible<'a>> {
                     &mut possible,
                     op,
                     event.at,
-                    if queued { ttl.saturating_add(lateness).saturating_add(nanos(PLACE)) } else { 0 },
+                    if queued { ttl.saturating_add(lateness).saturating_add(place) } else { 0 },
                 );
             }
             What::AskFailed { op, unknown: false } | What::RenewLost { op } => {
                 answer(&mut possible, op, event.at, 0);
             }
-            What::Unlock { op } | What::Force { op } => {
+            What::Unlock { op, .. } | What::Force { op } => {
                 unlocks.insert(op, event.at);
             }
             What::Unlocked { op, .. } | What::Forced { op } => {
@@ -171,7 +172,7 @@ mod tests {
 
     fn refusals(script: &Script) -> usize {
         let events = script.events();
-        baseless_refusals("k", &events.iter().collect::<Vec<_>>(), LATE).len()
+        baseless_refusals("k", &events.iter().collect::<Vec<_>>(), LATE, nanos(Duration::from_secs(5))).len()
     }
 
     #[test]

@@ -54,6 +54,15 @@ pub(crate) fn check(key: &str, events: &[&Event]) -> Vec<Violation> {
                     violations.push(Violation::new("H6", key, text));
                 }
             }
+            What::Unwatched => {
+                if let Some(end) = ends.get(&event.process)
+                    && !guard.ended
+                    && event.at > due(guard.until, end)
+                {
+                    violations.push(silent(key, &event.owner, guard.until, event.at));
+                }
+                guard.ended = true;
+            }
             What::Unlock { .. } => guard.ended = true,
             _ => {}
         }
@@ -63,14 +72,17 @@ pub(crate) fn check(key: &str, events: &[&Event]) -> Vec<Violation> {
             && !guard.ended
             && end.at > due(guard.until, end)
         {
-            let text = format!(
-                "the loss of {owner} was never announced; its validity ended at {}, the recording at {}",
-                guard.until, end.at
-            );
-            violations.push(Violation::new("H6", key, text));
+            violations.push(silent(key, owner, guard.until, end.at));
         }
     }
     violations
+}
+
+fn silent(key: &str, owner: &str, until: u64, over: u64) -> Violation {
+    let text = format!(
+        "the loss of {owner} was never announced; its validity ended at {until}, and it was watched until {over}"
+    );
+    Violation::new("H6", key, text)
 }
 
 /// Until when a loss must have been announced whose validity ended at `until`.
@@ -107,6 +119,13 @@ mod tests {
     #[test]
     fn a_released_guard_owes_no_announcement() {
         assert_eq!(run(&held().unlock("a", 50 * MS, 51 * MS).at(900 * MS, "", What::End { delay: 0 })), []);
+    }
+
+    #[test]
+    fn who_left_in_time_is_owed_none_and_who_left_too_late_was_owed_one() {
+        let left = |at| held().at(at, "a", What::Unwatched).at(900 * MS, "", What::End { delay: 0 });
+        assert_eq!(run(&left(140 * MS)), []);
+        assert_eq!(run(&left(151 * MS)).len(), 1);
     }
 
     #[test]

@@ -24,7 +24,7 @@ struct Stay<'a> {
 impl Stay<'_> {
     /// The store answered at `answered` an attempt that left at `asked`.
     fn refresh(&mut self, answered: u64, asked: u64) {
-        self.lapsed |= answered - self.refreshed > self.ttl / 2;
+        self.lapsed |= answered.saturating_sub(self.refreshed) > self.ttl / 2;
         self.refreshed = asked;
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn check(events: &[Event]) -> Vec<Violation> {
                     ));
                 }
                 // Each write adds one. A writer killed before it could record one leaves a gap.
-                if write.value != before.value + (seq - before.seq) {
+                if write.value != before.value.saturating_add(seq - before.seq) {
                     violations.push(Violation::new(
                         "H3",
                         resource,
@@ -49,7 +49,9 @@ pub(crate) fn check(events: &[Event]) -> Vec<Violation> {
 #[must_use]
 pub fn lost_updates(events: &[Event], resource: &str) -> usize {
     let writes = accepted(events, false).remove(resource).unwrap_or_default();
-    let lost = |pair: &&[Accepted]| pair[1].seq == pair[0].seq + 1 && pair[1].value != pair[0].value + 1;
+    let lost = |pair: &&[Accepted]| {
+        pair[1].seq == pair[0].seq.saturating_add(1) && pair[1].value != pair[0].value.saturating_add(1)
+    };
     writes.windows(2).filter(lost).count()
 }
 

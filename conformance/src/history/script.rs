@@ -4,7 +4,7 @@ use super::event::{Event, What};
 
 pub(super) const TTL: u64 = 50;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Script {
     events: Vec<Event>,
     op: u64,
@@ -58,13 +58,22 @@ impl Script {
         self.at(asked, owner, What::Renew { op, ttl: TTL }).at(got, owner, What::Renewed { op, valid_until })
     }
 
+    pub(super) fn not_renewed(mut self, owner: &str, asked: u64, got: u64) -> Self {
+        let op = self.next();
+        self.at(asked, owner, What::Renew { op, ttl: TTL }).at(got, owner, What::RenewLost { op })
+    }
+
     pub(super) fn unlock(self, owner: &str, asked: u64, got: u64) -> Self {
         self.unlocked(owner, asked, got, true)
     }
 
     pub(super) fn unlocked(mut self, owner: &str, asked: u64, got: u64, released: bool) -> Self {
         let op = self.next();
-        self.at(asked, owner, What::Unlock { op }).at(got, owner, What::Unlocked { op, released })
+        self.at(asked, owner, What::Unlock { op, handed: false }).at(
+            got,
+            owner,
+            What::Unlocked { op, released },
+        )
     }
 
     pub(super) fn look(mut self, at: u64, holder: &str, token: u64, left: u64) -> Self {

@@ -9,10 +9,15 @@ use tokio::net::TcpStream;
 use super::pump::{End, Pump};
 use super::settings::{Shared, Way};
 
-/// Carries one connection to its end.
-pub(super) async fn carry(mut client: TcpStream, target: SocketAddr, shared: &Shared, number: u64) {
+/// Carries one connection to its end, which the next reset after `resets` of them brings about.
+pub(super) async fn carry(
+    mut client: TcpStream,
+    target: SocketAddr,
+    shared: &Shared,
+    number: u64,
+    resets: u64,
+) {
     let mut settings = shared.watch();
-    let resets = settings.borrow().resets;
     let reset = async move {
         // Fails only with the proxy itself gone, which ends this task.
         let _ = settings.wait_for(|settings| settings.resets != resets).await;

@@ -89,8 +89,10 @@ pub(super) async fn serve(
                 let number = shared.traffic().connections;
                 shared.count(|traffic| (traffic.connections, traffic.open) = (number + 1, traffic.open + 1));
                 let on = Arc::clone(&shared);
+                // Counted here: a reset may come before the task has begun.
+                let resets = shared.watch().borrow().resets;
                 connections.spawn(async move {
-                    carry(client, target, &on, number).await;
+                    carry(client, target, &on, number, resets).await;
                     on.count(|traffic| traffic.open -= 1);
                 });
             }

@@ -119,6 +119,22 @@ impl Toy {
         release
     }
 
+    fn hand_over_now(&self, lease: &Lease, next: &LockRequest, ttl: Duration, sent: Instant) -> TryLock {
+        let now = Clock::system().now();
+        let mut state = self.state();
+        let record = state.records.entry(self.name(&lease.claim.key)).or_default();
+        record.tidy(self.flaw, now);
+        let is_held = record.holder.as_ref().is_some_and(|hold| hold.owner == lease.claim.owner);
+        if !is_held && !self.is(Flaw::HandOverIgnoresTheOwner) {
+            return TryLock::Busy(Self::busy(record, now));
+        }
+        let token = self.grant(&mut state, next, ttl, now);
+        if self.is(Flaw::HandOverKeepsTheToken) {
+            return TryLock::Acquired(self.lease(next, lease.token.get(), ttl, sent));
+        }
+        TryLock::Acquired(self.lease(next, token, ttl, sent))
+    }
+
     fn is_free(&self, key: &LockKey) -> bool {
         let now = Clock::system().now();
         let mut state = self.state();
@@ -188,6 +204,14 @@ impl LockBackend for Toy {
         self.before().await?;
         let release = self.unlock_now(claim);
         self.after(Operation::Unlock, release).await
+    }
+
+    async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
+        let ttl = self.ttl(next.ttl)?;
+        let sent = Clock::system().now();
+        self.before().await?;
+        let outcome = self.hand_over_now(lease, next, ttl, sent);
+        self.after(Operation::HandOver, outcome).await
     }
 
     async fn lock(&self, request: &LockRequest, deadline: Deadline) -> Result<Lease> {

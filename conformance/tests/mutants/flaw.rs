@@ -49,6 +49,10 @@ pub(crate) enum Flaw {
     AlwaysReleased,
     /// Does not tell a stolen lock from an expired one.
     StolenIsExpired,
+    /// Passes a lock on with the token that it had.
+    HandOverKeepsTheToken,
+    /// Passes a lock on that is not held any more.
+    HandOverIgnoresTheOwner,
     /// Compares keys without regard to case.
     KeysAreLowercased,
     /// Ends keys at a NUL.

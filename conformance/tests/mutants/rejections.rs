@@ -12,6 +12,21 @@ pub(crate) const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
         ],
     ),
     (
+        Flaw::HandOverKeepsTheToken,
+        &[
+            ("unlock::handing_over_gives_the_next_a_higher_token", "the token went from"),
+            ("handing_over::tokens_rise_along_the_line", "tokens went down the line"),
+            ("handing_over::tokens_rise_along_the_line", "H2"),
+        ],
+    ),
+    (
+        Flaw::HandOverIgnoresTheOwner,
+        &[
+            ("unlock::handing_over_what_is_lost_gives_nothing", "was handed over"),
+            ("handing_over::what_was_taken_away_is_not_passed_on", "it was taken away"),
+        ],
+    ),
+    (
         Flaw::RenewRecreates,
         &[
             ("renewal::it_never_brings_back_an_expired_lock", "Lost(Expired)"),

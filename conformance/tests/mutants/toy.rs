@@ -66,7 +66,7 @@ impl Record {
 
 impl Toy {
     pub(crate) fn new(flaw: Flaw) -> Self {
-        let mut supports = Supports::NONE.push().queue().admin().adopt();
+        let mut supports = Supports::NONE.push().queue().hand_over().admin().adopt();
         supports.native_wait = flaw == Flaw::GrantWithoutLooking;
         let mut guarantees = Guarantees::single_process();
         guarantees.survives_restart = true;

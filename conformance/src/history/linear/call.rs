@@ -1,0 +1,218 @@
+//! From events to calls that took effect, and to what calls without an answer permit.
+
+use std::collections::BTreeMap;
+
+use super::super::Promises;
+use super::super::event::{Event, What, nanos};
+
+/// What the answer of a call says about the lock. Owners are numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The owner holds it, with this token, for sure until then.
+    Granted { token: u64, until: u64 },
+    /// The owner holds it still.
+    Renewed { until: u64 },
+    /// The owner does not hold it.
+    NotHeld,
+    /// The owner held it until now.
+    Released,
+    /// The owner does not hold it from now on.
+    HandedOver,
+    /// Whoever held it does so no more.
+    Forced,
+    /// Somebody else holds it.
+    Busy,
+    /// The store shows the owner with this token.
+    Shown { token: Option<u64> },
+    /// The store shows nobody.
+    ShownFree,
+}
+
+/// A call with its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) owner: u32,
+    pub(super) answer: Answer,
+    pub(super) left: u64,
+    pub(super) answered: u64,
+    /// An attempt of the owner may have been granted without an answer.
+    pub(super) latent: bool,
+}
+
+/// What happens to the lock's observers, in order of time.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Left(usize),
+    Answered(usize),
+    /// From now on a hold of the owner may be released by a call without an answer.
+    Loose(u32),
+    /// Any hold may.
+    AllLoose,
+}
+
+/// A stretch of time during which an attempt without a clear answer may lie in the store.
+struct Latent {
+    owner: u32,
+    from: u64,
+    until: u64,
+}
+
+/// Everything that was done to one key.
+#[derive(Debug)]
+pub(super) struct Story {
+    pub(super) calls: Vec<Call>,
+    pub(super) steps: Vec<Step>,
+    names: Vec<String>,
+}
+
+impl Story {
+    /// `margin` is how much later than promised a record may vanish.
+    pub(super) fn of(events: &[&Event], promises: Promises, margin: u64) -> Self {
+        let mut names = Names::default();
+        let outcomes = outcomes(events);
+        let latents = latents(events, &outcomes, promises, margin, &mut names);
+        let asks = if promises.single_step { Vec::new() } else { asks(events, &outcomes, &mut names) };
+        let mut story = Self { calls: Vec::new(), steps: Vec::new(), names: Vec::new() };
+        let mut numbers = BTreeMap::new();
+        for event in events {
+            let owner = names.number(&event.owner);
+            let Some(op) = event.what.left() else {
+                if let Some(call) = event.what.answered().and_then(|op| numbers.get(&op)) {
+                    story.steps.push(Step::Answered(*call));
+                }
+                continue;
+            };
+            let Some(outcome) = outcomes.get(&op) else {
+                match event.what {
+                    What::Unlock { .. } => story.steps.push(Step::Loose(owner)),
+                    What::Force { .. } => story.steps.push(Step::AllLoose),
+                    _ => {}
+                }
+                continue;
+            };
+            let handed =
+                matches!(event.what, What::Unlock { handed: true, .. } | What::Ask { handed: true, .. });
+            let Some((shown, answer)) = meaning(&outcome.what, handed) else {
+                if matches!(event.what, What::Unlock { .. }) {
+                    story.steps.push(Step::Loose(owner));
+                }
+                continue;
+            };
+            let owner = shown.map_or(owner, |shown| names.number(shown));
+            let window = |latent: &Latent| latent.from <= outcome.at && latent.until >= event.at;
+            let latent = latents.iter().any(|latent| latent.owner == owner && window(latent));
+            if answer == Answer::Busy
+                && latents.iter().chain(&asks).any(|other| other.owner != owner && window(other))
+            {
+                continue;
+            }
+            if matches!(answer, Answer::Shown { .. } | Answer::ShownFree) && !promises.single_step {
+                continue;
+            }
+            numbers.insert(op, story.calls.len());
+            story.steps.push(Step::Left(story.calls.len()));
+            story.calls.push(Call { owner, answer, left: event.at, answered: outcome.at, latent });
+        }
+        story.names = names.names;
+        story
+    }
+
+    pub(super) fn name(&self, owner: u32) -> &str {
+        self.names.get(owner as usize).map_or("?", String::as_str)
+    }
+}
+
+#[derive(Default)]
+struct Names {
+    numbers: BTreeMap<String, u32>,
+    names: Vec<String>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = u32::try_from(self.names.len()).expect("no history has that many owners");
+        self.numbers.insert(name.to_owned(), number);
+        self.names.push(name.to_owned());
+        number
+    }
+}
+
+fn outcomes<'a>(events: &[&'a Event]) -> BTreeMap<u64, &'a Event> {
+    events.iter().filter_map(|event| Some((event.what.answered()?, *event))).collect()
+}
+
+/// What an answer says, and of whom if not of the caller. A failed call says nothing.
+fn meaning(what: &What, handed: bool) -> Option<(Option<&str>, Answer)> {
+    let answer = match what {
+        What::Granted { token, valid_until, .. } => Answer::Granted { token: *token, until: *valid_until },
+        // Perhaps there was nothing to hand over.
+        What::Busy { .. } if handed => return None,
+        What::Busy { .. } => Answer::Busy,
+        What::Renewed { valid_until, .. } => Answer::Renewed { until: *valid_until },
+        What::RenewLost { .. } => Answer::NotHeld,
+        What::Unlocked { .. } if handed => Answer::HandedOver,
+        What::Unlocked { released: true, .. } => Answer::Released,
+        What::Unlocked { released: false, .. } => Answer::NotHeld,
+        What::Forced { .. } => Answer::Forced,
+        What::Seen { holder: Some(holder), token, .. } => {
+            return Some((Some(holder), Answer::Shown { token: *token }));
+        }
+        What::Seen { holder: None, .. } => Answer::ShownFree,
+        _ => return None,
+    };
+    Some((None, answer))
+}
+
+fn latents(
+    events: &[&Event],
+    outcomes: &BTreeMap<u64, &Event>,
+    promises: Promises,
+    margin: u64,
+    names: &mut Names,
+) -> Vec<Latent> {
+    let mut latents = Vec::new();
+    for event in events {
+        let What::Ask { op, queue, ttl, .. } = event.what else { continue };
+        let answered = outcomes.get(&op).map(|outcome| (&outcome.what, outcome.at));
+        let place = if queue { nanos(promises.place) } else { 0 };
+        let stays = ttl.saturating_add(margin).saturating_add(place);
+        let until = match answered {
+            Some((What::Busy { .. }, at)) if queue => left_the_queue(events, outcomes, &event.owner, at)
+                .unwrap_or(u64::MAX)
+                .min(at.saturating_add(stays)),
+            Some((What::AskFailed { unknown: true, .. }, at)) => at.saturating_add(stays),
+            None => event.at.saturating_add(stays),
+            _ => continue,
+        };
+        latents.push(Latent { owner: names.number(&event.owner), from: event.at, until });
+    }
+    latents
+}
+
+/// When a release of the owner that left after `queued` was answered.
+fn left_the_queue(
+    events: &[&Event],
+    outcomes: &BTreeMap<u64, &Event>,
+    owner: &str,
+    queued: u64,
+) -> Option<u64> {
+    let unlocks = events.iter().filter(|event| event.owner == owner && event.at >= queued);
+    let answers = unlocks.filter_map(|event| match event.what {
+        What::Unlock { op, .. } => outcomes.get(&op),
+        _ => None,
+    });
+    answers.filter(|answer| matches!(answer.what, What::Unlocked { .. })).map(|answer| answer.at).min()
+}
+
+/// The attempts, while they are on their way.
+fn asks(events: &[&Event], outcomes: &BTreeMap<u64, &Event>, names: &mut Names) -> Vec<Latent> {
+    let ask = |event: &&Event| {
+        let What::Ask { op, .. } = event.what else { return None };
+        let until = outcomes.get(&op)?.at;
+        Some(Latent { owner: names.number(&event.owner), from: event.at, until })
+    };
+    events.iter().filter_map(ask).collect()
+}
