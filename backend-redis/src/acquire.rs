@@ -1,5 +1,6 @@
 //! One attempt at a lock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_core::{Effect, Error, ErrorKind, Lease, LockRequest, Mode, Result, TryLock};
@@ -14,15 +15,23 @@ use crate::waiting::{Waiting, cursor};
 ///
 /// An attempt of a claim that waits leaves its mark in the same step, so that it is left before the
 /// look that a wait begins with. With `liveness`, which is how long one sign of life counts, one that
-/// asks for it gets a place in the queue instead, or keeps the one it has.
+/// asks for it gets a place in the queue instead, or keeps the one it has. One that got the lock in the
+/// step in which another of this backend gave it back needs no command at all.
 pub(crate) async fn try_lock(
-    store: &Store,
+    store: &Arc<Store>,
     waiting: &Waiting,
     request: &LockRequest,
     ttl: Duration,
     liveness: Option<Duration>,
 ) -> Result<TryLock> {
     refuse_other_modes(request)?;
+    let queues = request.queue && liveness.is_some();
+    if queues
+        && let Some(lease) = waiting.pick_up(request.claim.owner)
+        && lease.valid_until.since(store.clock.now()) >= ttl / 2
+    {
+        return Ok(TryLock::Acquired(lease));
+    }
     let position = waiting.position_of(request);
     let wait = match liveness {
         Some(liveness) if request.queue => micros(liveness),
@@ -35,11 +44,19 @@ pub(crate) async fn try_lock(
     let answer = store.run(&script::ACQUIRE, &[store.names.record(&claim.key)], &arguments).await?;
     Ok(match granted(&answer.value)? {
         Granted::Token(token) => {
+            if queues {
+                waiting.leaves_queue(claim.owner);
+            }
             let lease = Lease::granted(request, token, ttl, answer.sent);
             replication::confirm(store, &lease).await?;
             TryLock::Acquired(lease)
         }
-        Granted::Busy(busy, token) => TryLock::Busy(busy.cursor(cursor(position, token))),
+        Granted::Busy(busy, token) => {
+            if queues {
+                waiting.queues(request, ttl);
+            }
+            TryLock::Busy(busy.cursor(cursor(position, token)))
+        }
     })
 }
 

@@ -19,6 +19,9 @@ use crate::store::Store;
 use crate::waiting::Waiting;
 use crate::{acquire, hand_over, probe, release, renew};
 
+/// Leases renewed together in a Cluster: each slot costs a script, whether for one lease or for hundreds.
+const CLUSTER_RENEWALS: usize = 16_384;
+
 /// Locks in Redis or Valkey.
 ///
 /// The crate's documentation says what it promises and what it does not.
@@ -26,7 +29,7 @@ use crate::{acquire, hand_over, probe, release, renew};
 pub struct RedisBackend {
     pub(crate) info: BackendInfo,
     pub(crate) store: Arc<Store>,
-    waiting: Arc<Waiting>,
+    pub(crate) waiting: Arc<Waiting>,
     /// For how long one sign of life keeps a place in the queue, if there is one.
     liveness: Option<Duration>,
 }
@@ -118,7 +121,11 @@ impl RedisBackend {
         guarantees.ttl_min = Duration::from_millis(100);
         guarantees.survives_restart = false;
         let supports = Supports::NONE.push().batch_renew().hand_over().admin().adopt().processes();
-        BackendInfo::new(name(topology), guarantees, supports)
+        let info = BackendInfo::new(name(topology), guarantees, supports);
+        match topology {
+            Topology::Cluster => info.renew_batch(CLUSTER_RENEWALS),
+            _ => info,
+        }
     }
 
     /// What a store of this topology promises and can do if it keeps a queue.
@@ -136,14 +143,23 @@ impl RedisBackend {
     }
 
     async fn start(config: &RedisConfig, link: Arc<dyn Link>) -> Result<Self> {
-        let store = connected(config, link).await?;
+        Ok(Self::of(config, connected(config, link).await?))
+    }
+
+    /// A backend that connects when it is used, and has not looked at its server.
+    pub(crate) fn unconnected(config: &RedisConfig) -> Result<Self> {
+        config.check()?;
+        Ok(Self::of(config, Store::new(link(config)?, names(config), config.wait_replicas)))
+    }
+
+    fn of(config: &RedisConfig, store: Arc<Store>) -> Self {
         let waiting = Waiting::new(Arc::clone(&store));
         let info = if config.queue {
             Self::describe_queue(&config.topology)
         } else {
             Self::describe(&config.topology)
         };
-        Ok(Self { info, store, waiting, liveness: config.queue.then_some(config.waiter_liveness) })
+        Self { info, store, waiting, liveness: config.queue.then_some(config.waiter_liveness) }
     }
 
     fn ttl(&self, wish: Duration) -> Result<Duration> {
@@ -225,7 +241,15 @@ impl LockBackend for RedisBackend {
     }
 
     async fn unlock(&self, claim: &Claim) -> Result<Release> {
-        let release = release::unlock(&self.store, claim).await;
+        let mut successor = None;
+        if self.liveness.is_some() {
+            self.waiting.leaves_queue(claim.owner);
+            // A grant that has to reach replicas is asked for by its owner.
+            if self.store.wait_replicas == 0 {
+                successor = self.waiting.successor(claim);
+            }
+        }
+        let release = release::unlock(&self.store, claim, successor).await;
         release.map_err(self.during(Operation::Unlock, &claim.key))
     }
 

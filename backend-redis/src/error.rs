@@ -16,6 +16,9 @@ pub(crate) const NO_CREDENTIALS: &str = "the credentials provider gave no creden
 /// What a Sentinel's refusal says.
 pub(crate) const SENTINEL_CREDENTIALS: &str = "the Sentinels refused user and password";
 
+/// What an opening says of a server that throws keys away.
+pub(crate) const EVICTS: &str = "the server throws keys away when its memory is full";
+
 /// Codes with which a server refuses a script before it writes anything.
 pub(crate) const REFUSALS: &[&str] = &[
     "ASK",
@@ -38,6 +41,9 @@ pub(crate) const REFUSALS: &[&str] = &[
 /// Says what a failed command means and what to do about it.
 pub(crate) fn classify(failure: Failure) -> Error {
     let Failure { error, effect } = failure;
+    if error.kind() == RedisKind::InvalidClientConfig && error.to_string().contains(EVICTS) {
+        return evicting(error.detail().unwrap_or_default());
+    }
     let (kind, message) = match error.code() {
         Some(code) => of_code(code, error.detail().unwrap_or_default()),
         None => of_connection(&error, effect),
@@ -50,6 +56,14 @@ pub(crate) fn classify_opening(error: RedisError) -> Error {
     let message =
         "the client refuses these connection settings; see the crate's documentation for addresses and TLS";
     Error::new(ErrorKind::Misconfigured, message).with_effect(Effect::None).caused_by(error)
+}
+
+/// The error for a server that throws keys away by this policy.
+pub(crate) fn evicting(policy: &str) -> Error {
+    let message = format!(
+        "{EVICTS} (maxmemory-policy {policy}), locks among them; set maxmemory-policy to noeviction, or accept it with allow_eviction=true"
+    );
+    Error::new(ErrorKind::Misconfigured, message).with_effect(Effect::None)
 }
 
 /// The error for a record that is not one of ours.

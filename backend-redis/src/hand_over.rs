@@ -1,5 +1,6 @@
 //! Passing a held lock on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_core::{Effect, Error, ErrorKind, Lease, LockRequest, Result, TryLock};
@@ -13,7 +14,7 @@ use crate::store::Store;
 /// Passes the lock of `lease` on to `next`, in one step or not at all. `Busy` if the lease is not
 /// held any more; then `next` gets nothing. Waiters keep their marks, and are not woken.
 pub(crate) async fn hand_over(
-    store: &Store,
+    store: &Arc<Store>,
     lease: &Lease,
     next: &LockRequest,
     ttl: Duration,
@@ -36,11 +37,22 @@ pub(crate) async fn hand_over(
     Ok(match granted(&answer.value)? {
         Granted::Token(token) => {
             let lease = Lease::granted(next, token, ttl, answer.sent);
-            // Whatever became of the new grant, the old one is over.
-            let confirmed = replication::confirm(store, &lease).await;
-            confirmed.map_err(|error| error.with_effect(Effect::Unknown))?;
+            replication::confirm(store, &lease).await.map_err(passed_on)?;
             TryLock::Acquired(lease)
         }
         Granted::Busy(busy, _) => TryLock::Busy(busy),
     })
+}
+
+/// Whatever became of the new grant, the old one is over.
+fn passed_on(error: Error) -> Error {
+    let error = match error.kind() {
+        ErrorKind::NotReplicated => error,
+        _ => Error::new(
+            ErrorKind::NotReplicated,
+            "the lock was passed on, but whether that arrived on the replicas is not known",
+        )
+        .caused_by(error),
+    };
+    error.with_effect(Effect::Unknown)
 }

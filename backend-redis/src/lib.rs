@@ -3,6 +3,7 @@
 mod acquire;
 mod admin;
 mod backend;
+mod bare;
 mod config;
 mod connection;
 mod error;
@@ -11,6 +12,7 @@ mod hand_over;
 mod hash_slot;
 mod names;
 mod probe;
+mod quorum;
 mod release;
 mod renew;
 mod replication;
@@ -25,8 +27,10 @@ use distlock_core::{Driver, LockBackend};
 pub use redis;
 
 pub use backend::RedisBackend;
+pub use bare::BareScripts;
 pub use config::{Credentials, CredentialsProvider, RedisConfig, Topology};
 pub use fence_gate::{FencedScript, RedisFenceGate};
+pub use quorum::{RedlockBackend, RedlockOptions, TokenMode};
 
 /// The URL schemes of this backend.
 pub const SCHEMES: &[&str] = &[
@@ -40,6 +44,18 @@ pub const SCHEMES: &[&str] = &[
     "redis+cluster",
     "rediss+cluster",
 ];
+
+/// The URL schemes of a quorum of independent servers.
+pub const REDLOCK_SCHEMES: &[&str] = &["redlock", "redlocks"];
+
+/// A quorum of independent servers, for a [`Registry`](distlock_core::Registry).
+#[must_use]
+pub fn redlock_driver() -> Driver {
+    Driver::new(REDLOCK_SCHEMES, RedlockOptions::URL_OPTIONS, |mut url| async move {
+        let backend = RedlockBackend::from_url(&mut url).await?;
+        Ok(Arc::new(backend) as Arc<dyn LockBackend>)
+    })
+}
 
 /// This kind of store, for a [`Registry`](distlock_core::Registry).
 #[must_use]

@@ -75,6 +75,11 @@ impl Names {
         [self.prefix.as_bytes(), b"fence:", key.as_bytes()].concat()
     }
 
+    /// Where a node of a quorum notes since when it has its data.
+    pub(crate) fn birth(&self) -> Vec<u8> {
+        [self.prefix.as_bytes(), b"birth"].concat()
+    }
+
     /// The key of a record, or `None` if the name is none of ours.
     pub(crate) fn key(&self, record: &[u8]) -> Option<LockKey> {
         let mut name = record.strip_prefix(self.prefix.as_bytes())?;
@@ -220,5 +225,53 @@ mod tests {
     fn wildcards_in_a_prefix_mean_themselves() {
         assert_eq!(Names::new("[a]").pattern(br"x?\*"), br"\[a\]lock:x\?\\\**");
         assert_eq!(Names::in_groups("a:").pattern(b"x"), b"a:{*}lock:x*");
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Bytes that mean something in some store, more often than not, and any others.
+    fn key() -> impl Strategy<Value = LockKey> {
+        let tricky = prop::collection::vec(prop::sample::select(b"ab/%{}*?[]\\\0\xff.:0 ".to_vec()), 1..8);
+        let bytes = prop_oneof![tricky, prop::collection::vec(any::<u8>(), 1..80)];
+        bytes.prop_map(|bytes| LockKey::new(bytes).unwrap())
+    }
+
+    fn both() -> [Names; 2] {
+        [Names::new("p{0}:"), Names::in_groups("p:")]
+    }
+
+    proptest! {
+        #[test]
+        fn different_keys_have_different_records_which_give_them_back(one in key(), two in key()) {
+            for names in both() {
+                prop_assert_eq!(one == two, names.record(&one) == names.record(&two));
+                prop_assert_eq!(one == two, names.fence(&one) == names.fence(&two));
+                prop_assert_eq!(names.key(&names.record(&one)), Some(one.clone()));
+            }
+        }
+
+        #[test]
+        fn a_record_is_where_its_releases_are_told(key in key()) {
+            let names = Names::in_groups("p:");
+            prop_assert_eq!(slot_of(&names.record(&key)), slot_of(&names.shard_channel(&key)));
+        }
+
+        #[test]
+        fn no_name_in_the_store_is_taken_for_another_one(
+            start in prop::sample::select(vec!["", "p:", "p{0}:", "p{0}:lock:", "p:{7}lock:", "p:{", "p:{}lock:"]),
+            rest in prop::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let name = [start.as_bytes(), &rest].concat();
+            for names in both() {
+                if let Some(key) = names.key(&name) {
+                    prop_assert_eq!(names.record(&key), name.clone());
+                }
+            }
+        }
     }
 }

@@ -18,7 +18,12 @@ pub(crate) enum Granted {
 
 /// Reads the answer of a script that grants.
 pub(crate) fn granted(value: &Value) -> Result<Granted> {
-    match parts(value)? {
+    granted_parts(parts(value)?)
+}
+
+/// The same of the parts of an answer.
+pub(crate) fn granted_parts(answer: &[Value]) -> Result<Granted> {
+    match answer {
         [Value::Int(1), token] => Ok(Granted::Token(token_of(token)?)),
         [Value::Int(0), token, owner, left, metadata, turn] => {
             let holder = holder(token, owner, left, metadata)?;
@@ -80,7 +85,7 @@ fn damaged_but_used() -> Error {
 }
 
 /// Rounded up, since a waiter that comes early comes for nothing.
-fn left_of(value: &Value) -> Result<Duration> {
+pub(crate) fn left_of(value: &Value) -> Result<Duration> {
     match value {
         Value::Int(micros) => {
             Ok(Duration::from_micros(u64::try_from(*micros).unwrap_or(0).saturating_add(1)))
@@ -122,6 +127,61 @@ mod tests {
         assert_eq!((holder.owner, holder.expires_in), (owner, Some(Duration::from_millis(1))));
         for bad in [Value::Nil, Value::Array(vec![Value::Int(-1)]), Value::Array(vec![])] {
             assert_eq!(granted(&bad).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a server, or something in front of it, may answer.
+    fn answer() -> impl Strategy<Value = Value> {
+        let bytes = prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..40),
+            "[0-9a-f]{32}".prop_map(String::into_bytes),
+            any::<u64>().prop_map(|number| number.to_string().into_bytes()),
+        ];
+        let leaf = prop_oneof![
+            Just(Value::Nil),
+            Just(Value::Okay),
+            any::<i64>().prop_map(Value::Int),
+            (-1_i64..5).prop_map(Value::Int),
+            bytes.prop_map(Value::BulkString),
+            any::<String>().prop_map(Value::SimpleString),
+            any::<bool>().prop_map(Value::Boolean),
+            any::<f64>().prop_map(Value::Double),
+        ];
+        leaf.prop_recursive(2, 16, 6, |inner| prop::collection::vec(inner, 0..7).prop_map(Value::Array))
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_is_more_than_an_error(answer in answer(), parts in prop::collection::vec(answer(), 0..7)) {
+            for answer in [answer, Value::Array(parts)] {
+                let (_, _) = (granted(&answer), number(&answer));
+                let (_, _, _) = (time_of(&answer), token_of(&answer), left_of(&answer));
+                let _ = holder(&answer, &answer, &answer, &answer);
+            }
+        }
+
+        #[test]
+        fn what_a_script_says_of_a_holder_is_what_is_read(
+            token in 1_u64..=FencingToken::MAX.get(),
+            owner in any::<[u8; 16]>(),
+            left in any::<i64>(),
+            labels in any::<String>(),
+        ) {
+            let owner = OwnerId::from_bytes(&owner).unwrap();
+            let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+            let read = holder(&text(&token.to_string()), &text(&owner.to_string()), &Value::Int(left), &text(&labels));
+            let read = read.unwrap();
+            prop_assert_eq!((read.owner, read.token.get()), (owner, token));
+            let left = Duration::from_micros(u64::try_from(left).unwrap_or(0));
+            prop_assert!(read.expires_in.unwrap() > left, "a waiter that comes early comes for nothing");
+            prop_assert_eq!(read.metadata.encode(), labels);
         }
     }
 }

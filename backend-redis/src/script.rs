@@ -21,13 +21,15 @@ pub(crate) enum By {
 }
 
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident = $file:literal $(after $first:literal)?;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $file:literal $(after $first:literal)? $(with $($more:literal)? $(around $inner:literal)?)?;)*) => {
         $($(#[$doc])*
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
             Script::new(concat!(
                 $(include_str!(concat!("scripts/", $first)),)?
                 include_str!("scripts/record.lua"),
                 include_str!("scripts/queue.lua"),
+                $($(include_str!(concat!("scripts/", $more)),)?
+                $("local function attempt()\n", include_str!(concat!("scripts/", $inner)), "end\n",)?)?
                 include_str!(concat!("scripts/", $file)),
             ))
         });)*
@@ -54,6 +56,16 @@ scripts! {
     INSPECT = "inspect.lua";
     /// Takes a lock away.
     FORCE_UNLOCK = "force_unlock.lua";
+    /// One attempt at one node of a quorum.
+    VOTE = "vote.lua" with "quorum.lua" around "acquire.lua";
+    /// Has a node of a quorum take over the token.
+    CONFIRM = "confirm.lua" with "quorum.lua";
+    /// Prolongs many leases at a node of a quorum, and puts back what it forgot.
+    EXTEND = "extend.lua" with "quorum.lua";
+    /// Takes an attempt back at a node of a quorum.
+    WITHDRAW = "release.lua" after "withdraw.lua";
+    /// Keeps a lock that was taken away from being put back at a node of a quorum.
+    RAISE = "raise.lua";
 }
 
 impl Script {
@@ -61,6 +73,12 @@ impl Script {
     pub(crate) fn new(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { hash: redis::Script::new(&text).get_hash().to_owned(), text }
+    }
+
+    /// Its text.
+    #[cfg(test)]
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Runs the script.

@@ -9,6 +9,7 @@ use redis::{Cmd, ErrorKind, Pipeline, ServerErrorKind, Value};
 use crate::connection::{Failure, Link, Node};
 use crate::error::classify;
 use crate::names::Names;
+use crate::replication::Rounds;
 use crate::reply::time_of;
 use crate::script::{By, Script};
 
@@ -20,6 +21,7 @@ pub(crate) struct Store {
     pub(crate) clock: Clock,
     /// On how many replicas a grant must arrive.
     pub(crate) wait_replicas: u8,
+    pub(crate) rounds: Rounds,
     sent: AtomicU64,
 }
 
@@ -33,7 +35,14 @@ pub(crate) struct Answer {
 
 impl Store {
     pub(crate) fn new(link: Arc<dyn Link>, names: Names, wait_replicas: u8) -> Arc<Self> {
-        Arc::new(Self { link, names, clock: Clock::system(), wait_replicas, sent: AtomicU64::new(0) })
+        Arc::new(Self {
+            link,
+            names,
+            clock: Clock::system(),
+            wait_replicas,
+            rounds: Rounds::default(),
+            sent: AtomicU64::new(0),
+        })
     }
 
     /// Runs a script on records of one slot: one round trip where the server knows it.

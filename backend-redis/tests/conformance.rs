@@ -1,8 +1,8 @@
 //! The conformance suite on the Redis stores that the environment names.
 //!
 //! `LOCK_TEST_REDIS_URL`, `LOCK_TEST_SENTINEL_URL` and `LOCK_TEST_CLUSTER_URL` name servers, and for newer
-//! ones `LOCK_TEST_VALKEY_URL` and `LOCK_TEST_REDIS8_URL`.
-//! `CONFORMANCE_STORE=redis`, `sentinel`, `cluster`, `valkey` or `redis8` picks one store out of those that
+//! and older ones `LOCK_TEST_VALKEY_URL`, `LOCK_TEST_REDIS8_URL` and `LOCK_TEST_REDIS6_URL`.
+//! `CONFORMANCE_STORE=redis`, `sentinel`, `cluster`, `valkey`, `redis8` or `redis6` picks one store out of those that
 //! are configured; without it, each of them is tested in a process of its own.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -32,6 +32,7 @@ fn stores() -> Vec<Redis> {
         (["redis", "redis-queue"], "LOCK_TEST_REDIS_URL", Topology::Single),
         (["valkey", "valkey-queue"], "LOCK_TEST_VALKEY_URL", Topology::Single),
         (["redis8", "redis8-queue"], "LOCK_TEST_REDIS8_URL", Topology::Single),
+        (["redis6", "redis6-queue"], "LOCK_TEST_REDIS6_URL", Topology::Single),
         (["sentinel", "sentinel-queue"], "LOCK_TEST_SENTINEL_URL", sentinel),
         (["cluster", "cluster-queue"], "LOCK_TEST_CLUSTER_URL", Topology::Cluster),
     ];

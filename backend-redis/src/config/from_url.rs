@@ -1,6 +1,6 @@
 //! Reading a store's URL.
 
-use distlock_core::{Error, ErrorKind, Result, StoreUrl};
+use distlock_core::{Error, ErrorKind, Result, StoreUrl, UrlOption};
 
 use super::{RedisConfig, Topology};
 
@@ -10,21 +10,61 @@ const SERVER_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 impl RedisConfig {
-    /// The names of the URL options this backend takes.
-    pub const URL_OPTIONS: &'static [&'static str] = &[
-        "prefix",
-        "connect_timeout",
-        "response_timeout",
-        "queue",
-        "waiter_liveness",
-        "ca",
-        "cert",
-        "key",
-        "allow_eviction",
-        "db",
-        "wait_replicas",
-        "sentinel_user",
-        "sentinel_password",
+    /// The URL options this backend takes.
+    pub const URL_OPTIONS: &'static [UrlOption] = &[
+        UrlOption::new(
+            "prefix",
+            "text",
+            "distlock:",
+            "What all names in the store start with. Programs that share locks need the same.",
+        ),
+        UrlOption::new(
+            "connect_timeout",
+            "duration",
+            "1s",
+            "Longest time to open a connection. Longer bears slow networks; shorter reports trouble sooner.",
+        ),
+        UrlOption::new(
+            "response_timeout",
+            "duration",
+            "2s",
+            "Longest time for a reply. The client's own limit (ttl/6, at most 2 s) ends an operation too.",
+        ),
+        UrlOption::new(
+            "queue",
+            "on or off",
+            "off",
+            "Whether waiters of all programs are served in the order in which they came.",
+        ),
+        UrlOption::new(
+            "waiter_liveness",
+            "duration",
+            "5s",
+            "With `queue`: how long a waiter keeps its place without a sign of life; 2 s to 1 min. Shorter passes over dead waiters sooner; longer bears slow networks and long pauses.",
+        ),
+        UrlOption::CA,
+        UrlOption::CERT,
+        UrlOption::KEY,
+        UrlOption::new(
+            "allow_eviction",
+            "on or off",
+            "off",
+            "Whether to use a server that throws keys away when it is full. Then a lock may vanish below its holder.",
+        ),
+        UrlOption::new(
+            "db",
+            "number",
+            "0",
+            "The database's number, where the path is a socket's. In code: `database`.",
+        ),
+        UrlOption::new(
+            "wait_replicas",
+            "number",
+            "0",
+            "On how many replicas a grant must have arrived; at most 16. More loses fewer locks in a failover, and refuses more while replicas lag.",
+        ),
+        UrlOption::new("sentinel_user", "text", "none", "The user at the Sentinels."),
+        UrlOption::new("sentinel_password", "text", "none", "The password at the Sentinels."),
     ];
 
     /// Reads a URL and takes this backend's options out of it:

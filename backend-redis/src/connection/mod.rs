@@ -60,12 +60,17 @@ pub(crate) trait Link: Debug + Send + Sync {
         0
     }
 
+    /// The server that has `key`, as far as is known.
+    fn home(&self, _key: &[u8]) -> Node {
+        Node::default()
+    }
+
     /// Closes the connections.
     fn close(&self);
 }
 
 /// A server, by its address; empty where there is only one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Node(pub(crate) String);
 
 /// Receives what a server sends unasked. Must not block.
@@ -89,6 +94,7 @@ impl Failure {
     pub(crate) fn after_send(error: RedisError) -> Self {
         let effect = match error.code() {
             Some(code) if crate::error::REFUSALS.contains(&code) => Effect::None,
+            _ if retry::was_refused_in_a_script(&error) => Effect::None,
             _ => Effect::Unknown,
         };
         Self { error, effect }

@@ -16,7 +16,8 @@ use redis::{
 
 use super::{Pushes, tls};
 use crate::config::{Credentials, CredentialsProvider, RedisConfig};
-use crate::error::{NO_CREDENTIALS, classify_opening};
+use crate::error::{EVICTS, NO_CREDENTIALS, classify_opening};
+use crate::probe::report::Report;
 use crate::script;
 
 /// Whom a password without a user belongs to.
@@ -30,6 +31,7 @@ pub(crate) struct Opener {
     connect_timeout: Duration,
     response_timeout: Duration,
     wants_master: bool,
+    bears_eviction: bool,
 }
 
 impl Opener {
@@ -55,6 +57,7 @@ impl Opener {
             connect_timeout: config.connect_timeout,
             response_timeout: config.response_timeout,
             wants_master: false,
+            bears_eviction: config.allow_eviction,
         }
     }
 
@@ -68,7 +71,8 @@ impl Opener {
         self.response_timeout
     }
 
-    /// Opens a connection and teaches the scripts to its server. What is sent on it later is not
+    /// Opens a connection and teaches the scripts to its server, unless that throws keys away: another
+    /// one may stand there than before. What is sent on it later is not
     /// limited in time; the limits of the client crate take a timer of the runtime each.
     pub(crate) async fn open(&self, pushes: Pushes) -> RedisResult<MultiplexedConnection> {
         let limit = self.connect_timeout + self.response_timeout;
@@ -81,11 +85,14 @@ impl Opener {
         for script in script::all() {
             loading.add_command(script.load());
         }
-        // Whoever may not load scripts may still run them.
-        if let Err(error) = loading.exec_async(&mut connection).await
-            && error.code().is_none()
+        loading.cmd("INFO").arg("memory");
+        // Whoever may not load scripts may still run them, and a server that does not tell is taken.
+        let mut answers = connection.send_packed_commands(&loading, 0, loading.len()).await?;
+        if !self.bears_eviction
+            && let Some(report) = answers.pop().and_then(|answer| Report::read(&answer))
+            && let Some(policy) = report.evicts()
         {
-            return Err(error);
+            return Err((RedisKind::InvalidClientConfig, EVICTS, policy.to_owned()).into());
         }
         Ok(connection)
     }

@@ -13,6 +13,9 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// What servers say while they change places.
 const CHANGING_PLACES: &[&str] = &["READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "ASK"];
 
+/// How a replica's refusal of one command stands within a script's error.
+const OF_A_REPLICA: &str = ": -READONLY You can't write against a read only replica";
+
 /// How long one call is tried. Only what certainly changed nothing is sent again, so a call's effect
 /// is never hidden.
 #[derive(Debug)]
@@ -58,7 +61,16 @@ pub(super) fn is_lasting(error: &RedisError) -> bool {
 
 /// Whether a server said that it is not, or not yet, the one to ask.
 pub(super) fn is_answer_of_changing_places(error: &RedisError) -> bool {
-    error.code().is_some_and(|code| CHANGING_PLACES.contains(&code))
+    error.code().is_some_and(|code| CHANGING_PLACES.contains(&code)) || was_refused_in_a_script(error)
+}
+
+/// Whether a script ended at its first write because the server is a replica, as servers before
+/// version 7 say it: so it changed nothing.
+pub(super) fn was_refused_in_a_script(error: &RedisError) -> bool {
+    error.code() == Some("ERR")
+        && error.detail().is_some_and(|detail| {
+            detail.starts_with("Error running script (call to ") && detail.contains(OF_A_REPLICA)
+        })
 }
 
 /// Whether a server said that it is a replica. Servers before version 7 say it within a script's error.
@@ -91,7 +103,15 @@ mod tests {
             "An error",
             within.to_owned(),
         ));
-        assert!(is_of_a_replica(&old) && !shows_the_right_server(&Err(Failure::after_send(old))));
+        let failure = Failure::after_send(old.clone());
+        assert_eq!(failure.effect, Effect::None, "the first write was refused, and so nothing written");
+        assert!(Patience::new(Duration::from_secs(60)).bears(&failure));
+        assert!(is_of_a_replica(&old) && !shows_the_right_server(&Err(failure)));
+        // Whoever raises something alike may have written before.
+        let alike = "user_script:1: -READONLY You can't write against a read only replica.";
+        let kind = ErrorKind::Server(ServerErrorKind::ResponseError);
+        let alike = RedisError::from((kind, "An error", alike.to_owned()));
+        assert_eq!(Failure::after_send(alike).effect, Effect::Unknown);
         assert!(is_of_a_replica(&RedisError::from((ErrorKind::Server(ServerErrorKind::ReadOnly), "no"))));
         assert!(!is_of_a_replica(&RedisError::from((ErrorKind::Server(ServerErrorKind::NoScript), "no"))));
     }

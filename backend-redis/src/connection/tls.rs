@@ -7,6 +7,10 @@ use crate::config::RedisConfig;
 
 #[cfg(feature = "tls")]
 pub(super) fn client(config: &RedisConfig, info: ConnectionInfo) -> Result<Client> {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Where another store brings another provider, rustls panics unless the process has chosen one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
     let client_tls = match (&config.cert, &config.key) {
         (Some(cert), Some(key)) => {
             Some(redis::ClientTlsConfig { client_cert: read("cert", cert)?, client_key: read("key", key)? })

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use distlock_core::Warning;
+
 use super::report::Report;
 use crate::connection::Node;
-
-/// Clocks that differ by less are fine.
-const CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
 /// What is wrong with one server, and how to put it right.
 #[derive(Debug)]
@@ -41,6 +40,14 @@ impl Findings {
         self.add(
             "the server does not say how it is set up, so eviction, persistence and replication are not checked",
             "grant +info to the user of the locks, or see yourself that maxmemory-policy is noeviction",
+        );
+    }
+
+    /// The node did not answer.
+    pub(super) fn unreachable(&mut self) {
+        self.add(
+            "the node can't be reached: locks whose slots it has are served by nobody until it is back or replaced",
+            "see that it runs and that the network lets through; with cluster-require-full-coverage yes, the other nodes serve nobody either",
         );
     }
 
@@ -141,17 +148,9 @@ impl Findings {
 
     /// The server's clock against this machine's. No lease depends on their difference.
     pub(super) fn look_at_clocks(&mut self, clocks: Clocks) {
-        let after = clocks.before.saturating_add(u64::try_from(clocks.took.as_micros()).unwrap_or(u64::MAX));
-        let difference = clocks.before.saturating_sub(clocks.server).max(clocks.server.saturating_sub(after));
-        let difference = Duration::from_micros(difference);
-        if difference > CLOCK_DIFFERENCE {
-            let side = if clocks.server > after { "ahead of" } else { "behind" };
-            self.add(
-                format!(
-                    "the server's clock is {difference:.1?} {side} this machine's; one of them is wrong, and setting the server's right by a step ends leases early or late"
-                ),
-                "let a time service (chrony, ntpd) slew both",
-            );
+        let [server, before] = [clocks.server, clocks.before].map(Duration::from_micros);
+        if let Some(Warning { what, fix, .. }) = Warning::of_clocks(server, before, clocks.took) {
+            self.add(what, &fix);
         }
     }
 
@@ -163,19 +162,6 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn clocks(before: u64, server: u64, took: u64) -> usize {
-        let mut findings = Findings::of(&Node::default());
-        findings.look_at_clocks(Clocks { before, server, took: Duration::from_micros(took) });
-        findings.take().len()
-    }
-
-    #[test]
-    fn a_slow_answer_is_no_wrong_clock() {
-        assert_eq!(clocks(10_000_000, 12_900_000, 3_000_000), 0);
-        assert_eq!(clocks(10_000_000, 14_100_000, 3_000_000), 1);
-        assert_eq!(clocks(10_000_000, 8_900_000, 3_000_000), 1);
-    }
 
     #[test]
     fn a_node_is_named_where_there_are_several() {

@@ -1,7 +1,7 @@
 //! How the servers are doing, and whether they can be used at all.
 
 mod findings;
-mod report;
+pub(crate) mod report;
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use distlock_core::{Effect, Error, ErrorKind, Health, Result};
 
 use crate::config::{RedisConfig, Topology};
 use crate::connection::Node;
-use crate::error::unreadable;
+use crate::error::{evicting, unreadable};
 use crate::store::Store;
 use findings::{Clocks, Findings};
 use report::Report;
@@ -22,46 +22,98 @@ pub(crate) async fn probe(store: &Store) -> Result<Health> {
     let asked = store.clock.now();
     store.command(&redis::cmd("PING")).await?;
     let mut health = Health::new(None, store.clock.now().since(asked));
+    let mut silent = Silent::default();
     for node in store.nodes().await? {
         let mut findings = Findings::of(&node);
-        match report(store, &node).await? {
-            Some(report) => {
-                health.version = health.version.or_else(|| report.version());
-                findings.look_at(&report, &settings(store, &node).await?);
-                if report.is("cluster_enabled", "1") {
-                    findings.look_at_cluster(&cluster_state(store, &node).await?);
-                }
-            }
-            None => findings.without_report(),
-        }
-        if let Some(clocks) = allowed(clocks(store, &node).await)? {
-            findings.look_at_clocks(clocks);
+        let looked = look_at(store, &node, &mut findings, &mut health).await;
+        if silent.unless_silent(&node, looked)?.is_none() {
+            findings.unreachable();
         }
         for (what, fix) in findings.take() {
             health = health.warn(what, fix);
         }
     }
+    silent.check()?;
     Ok(health)
+}
+
+/// Asks one server.
+async fn look_at(store: &Store, node: &Node, findings: &mut Findings, health: &mut Health) -> Result<()> {
+    match report(store, node).await? {
+        Some(report) => {
+            health.version = health.version.take().or_else(|| report.version());
+            findings.look_at(&report, &settings(store, node).await?);
+            if report.is("cluster_enabled", "1") {
+                findings.look_at_cluster(&cluster_state(store, node).await?);
+            }
+        }
+        None => findings.without_report(),
+    }
+    if let Some(clocks) = allowed(clocks(store, node).await)? {
+        findings.look_at_clocks(clocks);
+    }
+    Ok(())
+}
+
+/// The nodes of a Cluster that did not answer. The locks of the others go on.
+#[derive(Debug, Default)]
+struct Silent {
+    trouble: Option<Error>,
+    answered: bool,
+}
+
+impl Silent {
+    /// What a node answered; none if it is one of several and can't be reached.
+    fn unless_silent<T>(&mut self, node: &Node, answer: Result<T>) -> Result<Option<T>> {
+        match answer {
+            Err(error) if error.kind() == ErrorKind::Unavailable && !node.0.is_empty() => {
+                self.trouble.get_or_insert(error);
+                Ok(None)
+            }
+            answer => {
+                self.answered = true;
+                answer.map(Some)
+            }
+        }
+    }
+
+    /// Fails if all were silent.
+    fn check(self) -> Result<()> {
+        match self.trouble {
+            Some(error) if !self.answered => Err(error),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Refuses servers that lose locks as a matter of course, or can't grant any.
 ///
 /// A server that does not tell is taken; the probe says so.
 pub(crate) async fn refuse_unfit(store: &Store, config: &RedisConfig) -> Result<()> {
+    let mut silent = Silent::default();
     for node in store.nodes().await? {
-        let Some(report) = report(store, &node).await? else { continue };
+        let Some(report) = silent.unless_silent(&node, report(store, &node).await)?.flatten() else {
+            continue;
+        };
         if config.topology == Topology::Single && report.is("role", "slave") {
             return refuse(
                 "the server is a replica, which can't grant locks; name its master, or connect through Sentinel",
             );
         }
         if let Some(policy) = report.evicts().filter(|_| !config.allow_eviction) {
-            return refuse(format!(
-                "the server throws keys away when its memory is full (maxmemory-policy {policy}), locks among them; set maxmemory-policy to noeviction, or accept it with allow_eviction=true"
-            ));
+            return Err(evicting(policy));
         }
     }
-    Ok(())
+    silent.check()
+}
+
+/// What tells this run of a server from all others.
+pub(crate) async fn run_id(store: &Store) -> Result<String> {
+    let report = report(store, &Node::default()).await?;
+    match report.as_ref().and_then(|report| report.field("run_id")) {
+        Some(id) => Ok(id.to_owned()),
+        None => refuse("the server does not say which one it is; grant +info to the user of the locks"),
+    }
 }
 
 fn refuse<T>(message: impl Into<String>) -> Result<T> {

@@ -6,11 +6,11 @@ use redis::Value;
 
 /// The answer of INFO, by field.
 #[derive(Debug, Default)]
-pub(super) struct Report(HashMap<String, String>);
+pub(crate) struct Report(HashMap<String, String>);
 
 impl Report {
     /// Reads an answer; `None` if it is no text.
-    pub(super) fn read(answer: &Value) -> Option<Self> {
+    pub(crate) fn read(answer: &Value) -> Option<Self> {
         let text = match answer {
             Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Value::VerbatimString { text, .. } | Value::SimpleString(text) => text.clone(),
@@ -39,7 +39,7 @@ impl Report {
     }
 
     /// By which rule the server throws keys away when its memory is full, if it does.
-    pub(super) fn evicts(&self) -> Option<&str> {
+    pub(crate) fn evicts(&self) -> Option<&str> {
         self.field("maxmemory_policy").filter(|policy| *policy != "noeviction")
     }
 }

@@ -2,10 +2,11 @@
 -- or queues for it, and it has a last token. What follows does the same, and all the rest.
 do
   local key, text = KEYS[1], string.format
-  local value = redis.pcall('HMGET', key, 'token', 'owner', 'deadline', 'ttl', 'shared', 'queue')
+  local value = redis.pcall('HMGET', key, 'token', 'owner', 'deadline', 'ttl', 'shared', 'queue', 'mark')
   local last = value[1] and not (value[2] or value[3] or value[4] or value[5] or value[6])
     and string.find(value[1], '^%d+$') and tonumber(value[1])
-  if last and last < 9007199254740991 then
+  local mark = not value[7] and 0 or string.find(value[7], '^%d+$') and tonumber(value[7])
+  if last and last < 9007199254740991 and mark and mark <= 9007199254740991 then
     local time = redis.call('TIME')
     local now = time[1] * 1000000 + time[2]
     local token, deadline = math.max(last + 1, now), now + ARGV[2]

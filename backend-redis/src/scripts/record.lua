@@ -41,6 +41,8 @@ local function read(key, now)
   }
   if not (record.token and record.deadline and record.ttl and record.mark and record.shared) then return nil end
   if value[8] and not record.queue then return nil end
+  -- No token can follow.
+  if record.token == MOST then return nil end
   if record.owner and (#record.owner ~= 32 or record.deadline == 0 or record.ttl == 0) then return nil end
   if record.owner and record.deadline > now + record.ttl then
     -- The clock was set back; nobody waits longer than the ttl that was asked for.

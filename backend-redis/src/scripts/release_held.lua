@@ -3,10 +3,15 @@
 -- does the same, and all the rest.
 do
   local key = KEYS[1]
-  local value = redis.pcall('HMGET', key, 'owner', 'deadline', 'mark', 'shared', 'queue')
+  local value = redis.pcall('HMGET', key, 'owner', 'deadline', 'mark', 'shared', 'queue', 'token', 'ttl')
+  local function number(text, most)
+    local number = text and string.find(text, '^%d+$') and tonumber(text)
+    return number and number <= most and number
+  end
   local deadline = value[1] == ARGV[1] and not (value[3] or value[4] or value[5])
-    and string.find(value[2] or '', '^%d+$') and tonumber(value[2])
-  if deadline then
+    and number(value[6], 9007199254740990) and number(value[2], 9007199254740991)
+  local ttl = deadline and number(value[7], 9007199254740991)
+  if ttl and ttl > 0 then
     local time = redis.call('TIME')
     if deadline > time[1] * 1000000 + time[2] then
       redis.call('HDEL', key, 'owner', 'deadline', 'ttl', 'metadata')

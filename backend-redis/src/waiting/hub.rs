@@ -1,43 +1,29 @@
 //! Who waits for which lock on this backend.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use distlock_core::{Claim, LockKey, OwnerId};
-use tokio::sync::{oneshot, watch};
+use distlock_core::{Claim, Heard, Lease, LockKey, LockRequest, OwnerId, Waited, Waiter, Waiters};
+use tokio::sync::watch;
 
-use super::log::Log;
 use super::message::Addressee;
-
-/// How many claims are remembered to have waited. One that is forgotten costs a command more.
-const WAITED: usize = 4096;
+use super::places::Places;
+use super::successor::Successor;
 
 /// Who waits for which lock on this backend.
 #[derive(Debug)]
 pub(super) struct Hub {
+    waiters: Waiters,
+    // Locked before the waiters' own lock, never after it.
     state: Mutex<State>,
     is_connected: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    log: Log,
-    by_key: HashMap<LockKey, Vec<Entry>>,
-    last_id: u64,
-    /// Who waited and may try again, and when that was noted.
-    waited: HashMap<OwnerId, u64>,
-    /// The notes, the oldest first; that of somebody who tried again is void.
-    notes: VecDeque<(u64, OwnerId)>,
-    /// Whether somebody came since this was asked last.
-    any_new: bool,
-    is_closed: bool,
-}
-
-#[derive(Debug)]
-struct Entry {
-    id: u64,
-    owner: OwnerId,
-    wake: oneshot::Sender<bool>,
+    heard: Heard<Addressee>,
+    places: Places,
+    waited: Waited,
 }
 
 /// How a wait begins.
@@ -53,7 +39,7 @@ pub(super) enum Joined<'a> {
 
 impl Default for Hub {
     fn default() -> Self {
-        Self { state: Mutex::default(), is_connected: watch::Sender::new(false) }
+        Self { waiters: Waiters::new(), state: Mutex::default(), is_connected: watch::Sender::new(false) }
     }
 }
 
@@ -62,53 +48,90 @@ impl Hub {
     pub(super) fn position_of(&self, owner: OwnerId, queues: bool) -> Option<u64> {
         let mut state = self.state();
         // Asked in any case, since the claim is remembered for one attempt.
-        let waits = state.waited.remove(&owner).is_some() || queues;
-        (waits && *self.is_connected.borrow()).then(|| state.log.position())
+        let waits = state.waited.take(owner) || queues;
+        (waits && *self.is_connected.borrow()).then(|| state.heard.position())
     }
 
     /// Adds a waiter whose attempt left a mark when the messages stood at `position`, or has left
     /// none yet.
     pub(super) fn join(&self, claim: &Claim, position: Option<u64>) -> Joined<'_> {
+        // Held until the waiter has its place, so that no message comes between the two.
         let mut state = self.state();
-        if state.is_closed {
-            return Joined::Closed;
+        if state.places.is_granted(claim.owner) && !self.is_closed() {
+            return Joined::Outdated;
         }
-        let heard = |whom, position| state.log.heard_after(&whom, position);
+        let heard = |whom, position| state.heard.heard_after(&whom, position);
         if position.is_some_and(|position| {
             heard(Addressee::All(claim.key.clone()), position)
                 || heard(Addressee::One(claim.clone()), position)
-        }) {
-            state.remember(claim.owner);
+        }) && !self.is_closed()
+        {
+            state.waited.remember(claim.owner);
             return Joined::Outdated;
         }
-        state.last_id += 1;
-        state.any_new = true;
-        let id = state.last_id;
-        let (wake, woken) = oneshot::channel();
-        state.by_key.entry(claim.key.clone()).or_default().push(Entry { id, owner: claim.owner, wake });
-        Joined::Waits(Watcher { hub: self, claim: claim.clone(), id, woken })
+        match self.waiters.join(claim, ()) {
+            Some(waiter) => Joined::Waits(Watcher { hub: self, owner: claim.owner, waiter }),
+            None => Joined::Closed,
+        }
     }
 
     /// A release was announced.
     pub(super) fn released(&self, whom: Addressee) {
-        let mut state = self.state();
-        for entry in state.take(&whom) {
-            // Whoever stopped waiting meanwhile needs no waking.
-            let _ = entry.wake.send(true);
+        self.state().heard.add(whom.clone());
+        match whom {
+            Addressee::All(key) => {
+                self.waiters.wake(&key, |_, ()| true);
+            }
+            Addressee::One(claim) => self.wake(&claim),
         }
-        state.log.add(whom);
+    }
+
+    /// The store gave the request a place in a queue, or kept it; a grant would last for `ttl`.
+    pub(super) fn queues(&self, request: &LockRequest, ttl: Duration) {
+        let mut state = self.state();
+        state.places.take(request, ttl);
+        if state.places.are_many() {
+            state.places.keep(&self.waiters.owners());
+        }
+    }
+
+    /// Who of those who wait here for `key` queued first, beside `owner`.
+    pub(super) fn successor(&self, key: &LockKey, owner: OwnerId) -> Option<Successor<'_>> {
+        let owners = self.waiters.owners_of(key).into_iter().filter(|other| *other != owner);
+        let state = self.state();
+        let (request, ttl) = state.places.first_of(owners)?;
+        Some(Successor::new(self, request.clone(), ttl))
+    }
+
+    /// The place is given up.
+    pub(super) fn leaves_queue(&self, owner: OwnerId) {
+        self.state().places.leave(owner);
+    }
+
+    /// Picks up what was granted.
+    pub(super) fn pick_up(&self, owner: OwnerId) -> Option<Lease> {
+        self.state().places.pick_up(owner)
+    }
+
+    /// A waiter has the lock, if it still waits.
+    pub(super) fn granted(&self, lease: Lease) {
+        let claim = lease.claim.clone();
+        if self.state().places.grant(lease) {
+            self.wake(&claim);
+        }
     }
 
     /// Messages come from now on.
     pub(super) fn listens(&self) {
-        self.state().log.gap();
+        self.state().heard.gap();
         self.is_connected.send_replace(true);
     }
 
     /// Messages don't come any more; everybody had better look for himself.
     pub(super) fn disconnected(&self) {
         self.is_connected.send_replace(false);
-        self.state().wake_all(true);
+        self.state().heard.gap();
+        self.waiters.wake_all();
     }
 
     /// Resolves when messages come.
@@ -119,36 +142,25 @@ impl Hub {
 
     /// Whether somebody came since this was asked last, or waits.
     pub(super) fn was_used(&self) -> bool {
-        let mut state = self.state();
-        std::mem::take(&mut state.any_new) || !state.by_key.is_empty()
+        self.waiters.take_new() || !self.waiters.is_empty()
     }
 
     /// Whether nobody waits, or nobody may any more.
     pub(super) fn is_idle(&self) -> bool {
-        let state = self.state();
-        state.is_closed || state.by_key.is_empty()
+        self.waiters.is_closed() || self.waiters.is_empty()
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.state().is_closed
+        self.waiters.is_closed()
     }
 
-    /// Wakes everybody, and takes nobody any more.
+    /// Ends every wait, and takes nobody any more.
     pub(super) fn close(&self) {
-        let mut state = self.state();
-        state.is_closed = true;
-        state.wake_all(false);
+        self.waiters.close();
     }
 
-    fn leave(&self, claim: &Claim, id: u64) {
-        let mut state = self.state();
-        if let Some(entries) = state.by_key.get_mut(&claim.key) {
-            entries.retain(|entry| entry.id != id);
-            if entries.is_empty() {
-                state.by_key.remove(&claim.key);
-            }
-        }
-        state.remember(claim.owner);
+    fn wake(&self, claim: &Claim) {
+        self.waiters.wake(&claim.key, |owner, ()| owner == claim.owner);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -157,62 +169,24 @@ impl Hub {
     }
 }
 
-impl State {
-    /// Takes out whom a message concerns.
-    fn take(&mut self, whom: &Addressee) -> Vec<Entry> {
-        match whom {
-            Addressee::All(key) => self.by_key.remove(key).unwrap_or_default(),
-            Addressee::One(claim) => {
-                let Some(entries) = self.by_key.get_mut(&claim.key) else { return Vec::new() };
-                let taken = entries.extract_if(.., |entry| entry.owner == claim.owner).collect();
-                if entries.is_empty() {
-                    self.by_key.remove(&claim.key);
-                }
-                taken
-            }
-        }
-    }
-
-    fn wake_all(&mut self, goes_on: bool) {
-        self.log.gap();
-        for entry in self.by_key.drain().flat_map(|(_, entries)| entries) {
-            let _ = entry.wake.send(goes_on);
-        }
-    }
-
-    fn remember(&mut self, owner: OwnerId) {
-        self.last_id += 1;
-        let note = self.last_id;
-        self.waited.insert(owner, note);
-        self.notes.push_back((note, owner));
-        if self.notes.len() > WAITED
-            && let Some((note, owner)) = self.notes.pop_front()
-            && self.waited.get(&owner) == Some(&note)
-        {
-            self.waited.remove(&owner);
-        }
-    }
-}
-
-/// One waiter's place; dropping it takes the waiter out.
+/// One waiter's place; dropping it takes the waiter out and remembers that he waited.
 #[derive(Debug)]
 pub(super) struct Watcher<'a> {
     hub: &'a Hub,
-    claim: Claim,
-    id: u64,
-    woken: oneshot::Receiver<bool>,
+    owner: OwnerId,
+    waiter: Waiter<'a>,
 }
 
 impl Watcher<'_> {
     /// Waits to be woken; false if the backend was closed.
     pub(super) async fn woken(mut self) -> bool {
-        (&mut self.woken).await.unwrap_or(false)
+        self.waiter.woken().await
     }
 }
 
 impl Drop for Watcher<'_> {
     fn drop(&mut self) {
-        self.hub.leave(&self.claim, self.id);
+        self.hub.state().waited.remember(self.owner);
     }
 }
 
@@ -273,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_waited_leaves_marks_and_nobody_is_remembered_for_ever() {
+    fn only_who_waited_leaves_marks() {
         let hub = Hub::default();
         hub.listens();
         let a = claim("a");
@@ -281,22 +255,6 @@ mod tests {
         drop(waits(&hub, &a, None));
         assert!(hub.position_of(a.owner, false).is_some());
         assert_eq!(hub.position_of(a.owner, false), None);
-        for _ in 0..WAITED + 10 {
-            drop(waits(&hub, &claim("a"), None));
-        }
-        let state = hub.state();
-        assert_eq!((state.waited.len(), state.notes.len()), (WAITED, WAITED));
-    }
-
-    #[test]
-    fn who_waits_over_and_over_stays_known() {
-        let hub = Hub::default();
-        hub.listens();
-        let a = claim("a");
-        for _ in 0..2 * WAITED {
-            drop(waits(&hub, &a, None));
-            assert!(hub.position_of(a.owner, false).is_some());
-        }
     }
 
     #[tokio::test]

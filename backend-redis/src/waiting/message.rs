@@ -42,3 +42,32 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_message_names_whom_it_was_sent_to_or_nobody(
+            kind in prop::sample::select(b"*@x".to_vec()),
+            owner in prop_oneof!["[0-9a-f]{32}", "[0-9A-Fa-f-]{30,37}"],
+            rest in prop::collection::vec(any::<u8>(), 0..600),
+        ) {
+            match read(&[&[kind], owner.as_bytes(), &rest].concat()) {
+                Some(Addressee::All(key)) => {
+                    prop_assert_eq!(kind, b'*');
+                    prop_assert_eq!(key.as_bytes(), [owner.as_bytes(), &rest].concat());
+                }
+                Some(Addressee::One(claim)) => {
+                    prop_assert_eq!(kind, b'@');
+                    prop_assert!(!claim.key.as_bytes().is_empty());
+                }
+                None => {}
+            }
+            let _ = read(&rest);
+        }
+    }
+}

@@ -6,13 +6,15 @@
 
 mod hub;
 mod listener;
-mod log;
 mod message;
+mod places;
+mod successor;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use distlock_core::{Busy, Claim, Cursor, Error, ErrorKind, LockRequest, Result};
+use distlock_core::{Busy, Claim, Cursor, Error, ErrorKind, Lease, LockRequest, OwnerId, Result};
 use tokio::sync::Notify;
 
 use crate::error::CLOSED;
@@ -20,6 +22,7 @@ use crate::reply::number;
 use crate::script;
 use crate::store::Store;
 use hub::{Hub, Joined};
+pub(crate) use successor::Successor;
 
 /// Tells the two kinds of cursors apart: tokens are below it.
 const IS_POSITION: u64 = 1 << 63;
@@ -57,6 +60,26 @@ impl Waiting {
     /// attempt leaves a mark, and a message after this position can't be missed.
     pub(crate) fn position_of(&self, request: &LockRequest) -> Option<u64> {
         self.hub.position_of(request.claim.owner, request.queue)
+    }
+
+    /// The attempt left the request in the store's queue; a grant would last for `ttl`.
+    pub(crate) fn queues(&self, request: &LockRequest, ttl: Duration) {
+        self.hub.queues(request, ttl);
+    }
+
+    /// The claim does not queue any more.
+    pub(crate) fn leaves_queue(&self, owner: OwnerId) {
+        self.hub.leaves_queue(owner);
+    }
+
+    /// The grant that came with the release of another of this backend, once.
+    pub(crate) fn pick_up(&self, owner: OwnerId) -> Option<Lease> {
+        self.hub.pick_up(owner)
+    }
+
+    /// Who may get the lock in the step in which `claim` gives it back.
+    pub(crate) fn successor(&self, claim: &Claim) -> Option<Successor<'_>> {
+        self.hub.successor(&claim.key, claim.owner)
     }
 
     /// Resolves when `claim` had better try again.

@@ -116,7 +116,7 @@ async fn work(client: &LockClient, key: &str, register: &Register, log: &Arc<Rec
     let Ok(guard) = client.lock_with(LockKey::new(key).unwrap(), &options).await else { return false };
     let guard = Tracked::new(guard, log);
     let token = guard.guard().token();
-    let read = register.read();
+    let read = register.read_for(token);
     tokio::time::sleep(Duration::from_millis(fastrand::u64(1..20))).await;
     let was_valid = guard.is_valid();
     if was_valid {

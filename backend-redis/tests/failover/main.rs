@@ -14,9 +14,11 @@ mod migration;
 mod operating;
 #[path = "../support/polling.rs"]
 mod polling;
+mod renewing;
 mod replicas;
 mod sentinel;
 mod servers;
+mod unfit;
 mod waiting;
 
 use std::process::ExitCode;
@@ -36,7 +38,9 @@ fn main() -> ExitCode {
         leaving::tests(),
         migration::tests(),
         operating::tests(),
+        renewing::tests(),
         replicas::tests(),
+        unfit::tests(),
         waiting::tests(),
     ];
     let trials = tests.into_iter().flatten().map(trial).collect();

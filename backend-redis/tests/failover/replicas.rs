@@ -1,14 +1,16 @@
 //! Waiting for replicas.
 
 use distlock_conformance::Server as _;
+use std::sync::Arc;
 use std::time::Duration;
 
-use distlock_core::{Effect, ErrorKind, LockBackend, TryLock};
+use distlock_core::{Effect, ErrorKind, LockBackend, LockClient, LockOptions, Release, TryLock};
 use distlock_redis::RedisBackend;
 use distlock_testbed::{Server, ServiceSet};
 use redis::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use crate::cluster::key_on;
 use crate::servers::{ask, connect, eventually, lock, raw, request, tests};
@@ -17,6 +19,9 @@ tests! {
     "sentinel":
         wait_answers_at_once_on_a_connection_that_wrote_nothing,
         b036_a_grant_that_does_not_arrive_is_given_back,
+        many_grants_that_do_not_arrive_are_all_given_back_in_time,
+        grants_at_once_share_their_waits,
+        a_hand_over_that_does_not_arrive_is_a_release,
         a_replicated_grant_outlives_its_master;
     "cluster":
         a_node_s_grant_that_does_not_arrive_is_given_back;
@@ -95,6 +100,74 @@ async fn b036_a_grant_that_does_not_arrive_is_given_back(set: &ServiceSet) {
         matches!(strict.try_lock(&request("k", TTL)).await, Ok(TryLock::Acquired(_)))
     })
     .await;
+}
+
+async fn many_grants_that_do_not_arrive_are_all_given_back_in_time(set: &ServiceSet) {
+    let (master, replicas) = (set.server("ms0"), [set.server("ms1"), set.server("ms2")]);
+    let client = LockClient::new(Arc::new(connect_waiting(set, "sentinel", 1).await));
+    client.try_lock("first").await.unwrap().expect("it is free").unlock().await.unwrap();
+    cut_off(&master, &replicas).await;
+    let mut grants = JoinSet::new();
+    for number in 0..300 {
+        let client = client.clone();
+        // Operations may take 2 s; some come while the wait of others is out.
+        let options = LockOptions::default().ttl(TTL);
+        grants.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(5 * (number % 100))).await;
+            client.try_lock_with(format!("k{number}"), &options).await
+        });
+    }
+    for outcome in grants.join_all().await {
+        let error = outcome.expect_err("no replica has it");
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::NotReplicated, Effect::None), "{error}");
+    }
+    for replica in &replicas {
+        replica.resume().await;
+    }
+    eventually("locks are granted again", async || matches!(client.try_lock("k0").await, Ok(Some(_)))).await;
+}
+
+async fn waits(master: &Server) -> u64 {
+    let stats: String = ask(master, "INFO commandstats").await.unwrap();
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_wait:calls="));
+    calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
+}
+
+async fn grants_at_once_share_their_waits(set: &ServiceSet) {
+    const GRANTS: u64 = 400;
+    let master = set.server("ms0");
+    let strict = Arc::new(connect_waiting(set, "sentinel", 2).await);
+    lock(&strict, &request("first", TTL)).await;
+    let before = waits(&master).await;
+    let mut grants = JoinSet::new();
+    for number in 0..GRANTS {
+        let strict = Arc::clone(&strict);
+        grants.spawn(async move { strict.try_lock(&request(&format!("k{number}"), TTL)).await });
+    }
+    for outcome in grants.join_all().await {
+        assert!(matches!(outcome, Ok(TryLock::Acquired(_))), "{outcome:?}");
+    }
+    let waited = waits(&master).await - before;
+    eprintln!("{GRANTS} grants at once took {waited} waits");
+    assert!((1..GRANTS / 2).contains(&waited), "{waited}");
+}
+
+async fn a_hand_over_that_does_not_arrive_is_a_release(set: &ServiceSet) {
+    let (master, replicas) = (set.server("ms0"), [set.server("ms1"), set.server("ms2")]);
+    let client = LockClient::new(Arc::new(connect_waiting(set, "sentinel", 1).await));
+    let options = LockOptions::default().ttl(TTL);
+    let held = client.lock_with("k", &options).await.unwrap();
+    let next = client.lock_with("k", &options);
+    tokio::pin!(next);
+    assert!(futures_util::FutureExt::now_or_never(&mut next).is_none(), "it stands in line");
+    cut_off(&master, &replicas).await;
+    assert_eq!(held.unlock().await.unwrap(), Release::Released);
+    let owner: Option<String> = ask(&master, "HGET distlock:lock:k owner").await.unwrap();
+    assert_eq!(owner, None, "the next one does not have it either");
+    for replica in &replicas {
+        replica.resume().await;
+    }
+    drop(tokio::time::timeout(Duration::from_secs(60), next).await.unwrap().unwrap());
 }
 
 async fn a_replicated_grant_outlives_its_master(set: &ServiceSet) {

@@ -25,13 +25,13 @@ tests! {
 const LONG: Duration = Duration::from_secs(30);
 
 /// An authority, with certificates of a server and a client in a folder.
-struct Authority {
+pub(crate) struct Authority {
     folder: tempfile::TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         // Each authority has a name of its own.
         params.distinguished_name.push(rcgen::DnType::CommonName, format!("authority {}", fastrand::u64(..)));
@@ -42,12 +42,12 @@ impl Authority {
         authority
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Writes a certificate for `host`, and its key.
-    fn certify(&self, name: &str, host: &str, change: impl FnOnce(&mut CertificateParams)) {
+    pub(crate) fn certify(&self, name: &str, host: &str, change: impl FnOnce(&mut CertificateParams)) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
         change(&mut params);
@@ -56,21 +56,25 @@ impl Authority {
         std::fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 
-    async fn server(&self, port: u16, auth_clients: &str) -> Server {
+    /// The options of a server with its certificate.
+    pub(crate) fn options(&self, port: u16, auth_clients: &str) -> Vec<String> {
         let path = |name: &str| self.path(name).display().to_string();
-        Server::start(&[
-            "--tls-port",
-            &port.to_string(),
-            "--tls-cert-file",
-            &path("server.pem"),
-            "--tls-key-file",
-            &path("server.key"),
-            "--tls-ca-cert-file",
-            &path("ca.pem"),
-            "--tls-auth-clients",
-            auth_clients,
-        ])
-        .await
+        let port = port.to_string();
+        [
+            ("--tls-port", port),
+            ("--tls-cert-file", path("server.pem")),
+            ("--tls-key-file", path("server.key")),
+            ("--tls-ca-cert-file", path("ca.pem")),
+            ("--tls-auth-clients", auth_clients.to_owned()),
+        ]
+        .into_iter()
+        .flat_map(|(name, value)| [name.to_owned(), value])
+        .collect()
+    }
+
+    async fn server(&self, port: u16, auth_clients: &str) -> Server {
+        let options = self.options(port, auth_clients);
+        Server::start(&options.iter().map(String::as_str).collect::<Vec<_>>()).await
     }
 
     fn config(&self, port: u16) -> RedisConfig {

@@ -11,6 +11,8 @@ mod administering;
 mod credentials;
 #[cfg(feature = "tls")]
 mod encrypting;
+#[cfg(feature = "tls")]
+mod encrypting_sets;
 mod fencing;
 mod probing;
 #[path = "../support/mod.rs"]
@@ -23,6 +25,8 @@ fn main() -> std::process::ExitCode {
             credentials::tests(),
             #[cfg(feature = "tls")]
             encrypting::tests(),
+            #[cfg(feature = "tls")]
+            encrypting_sets::tests(),
             fencing::tests(),
             probing::tests(),
         ]

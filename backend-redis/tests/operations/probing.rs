@@ -133,6 +133,11 @@ async fn every_finding_says_what_to_do() {
     }
 }
 
+/// Below those that connections of other tests may have by the time a server takes it.
 pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    (10_000..32_000)
+        .cycle()
+        .skip(usize::from(fastrand::u16(..)))
+        .find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .unwrap()
 }

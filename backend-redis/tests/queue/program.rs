@@ -23,6 +23,8 @@ pub(crate) const SERVED: &str = "served";
 ///   ever if its name is 0.
 /// - `herd NAME WAITERS TURNS auto|strict|never`: so many waiters take the lock so many times each;
 ///   `never` in a store without a queue. Answers `done COMMANDS` with how many commands that took.
+/// - `contend NAME TOTAL`: one contender takes the lock over and over, without a queue, until so many
+///   were served in all programs. Answers `done`.
 #[derive(Debug)]
 pub(crate) struct Program {
     child: Child,
@@ -97,6 +99,13 @@ async fn serve(socket: &str) {
                     println!("done {sent}");
                 }
             }
+            ["contend", name, total] => {
+                contend(socket, name, total.parse().unwrap()).await;
+                #[expect(clippy::print_stdout, reason = "its answers go there")]
+                {
+                    println!("done");
+                }
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -111,8 +120,19 @@ async fn raw(socket: &str) -> redis::aio::MultiplexedConnection {
     client.get_multiplexed_async_connection().await.unwrap()
 }
 
-async fn served(raw: &mut redis::aio::MultiplexedConnection, name: &str) {
-    redis::cmd("RPUSH").arg(SERVED).arg(name).exec_async(raw).await.unwrap();
+/// Writes a name down; how many there are.
+async fn served(raw: &mut redis::aio::MultiplexedConnection, name: &str) -> usize {
+    redis::cmd("RPUSH").arg(SERVED).arg(name).query_async(raw).await.unwrap()
+}
+
+async fn contend(socket: &str, name: &str, total: usize) {
+    let (client, mut raw) = (LockClient::new(backend(socket, false).await), raw(socket).await);
+    let mut is_over = false;
+    while !is_over {
+        let guard = client.lock_with("k", &LockOptions::default().ttl(LONG)).await.unwrap();
+        is_over = served(&mut raw, name).await >= total;
+        guard.unlock().await.unwrap();
+    }
 }
 
 async fn herd(socket: &str, name: &str, waiters: usize, turns: usize, kind: &str) -> u64 {

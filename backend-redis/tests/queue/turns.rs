@@ -16,6 +16,9 @@ tests! {
     a_dead_holder_is_succeeded_by_the_head,
     handing_over_passes_the_queue_and_leaves_no_place,
     a_free_lock_costs_no_more_than_without_a_queue,
+    a_release_gives_the_lock_to_the_head_if_it_waits_in_the_same_program,
+    a_release_passes_nobody_who_waits_elsewhere,
+    who_may_have_got_the_lock_by_a_lost_answer_looks_for_itself,
 }
 
 async fn listening(server: &Server, count: i64) {
@@ -159,4 +162,78 @@ async fn a_free_lock_costs_no_more_than_without_a_queue() {
     }
     assert_eq!(backend.commands_sent().unwrap() - before, 20);
     assert_eq!(number(&mut raw, "HLEN distlock:lock:k").await, 1, "nothing but the token stays");
+}
+
+/// Waits for the hint of one claim, from before `release` is begun.
+async fn woken_by(
+    backend: &RedisBackend,
+    waiter: &LockRequest,
+    seen: &Busy,
+    release: impl Future<Output = ()>,
+) {
+    let mut watch = Box::pin(backend.watch_release(&waiter.claim, seen));
+    assert!((&mut watch).now_or_never().is_none());
+    let (woken, ()) = tokio::join!(tokio::time::timeout(AMPLE, watch), release);
+    woken.unwrap().unwrap();
+}
+
+async fn a_release_gives_the_lock_to_the_head_if_it_waits_in_the_same_program() {
+    let server = Server::start(&[]).await;
+    let (backend, mut raw) = (queueing(&server).await, server.raw().await);
+    hears(&server, &backend).await;
+    let lease = take(&backend, &request("k", LONG)).await;
+    let (first, second) = (waiter(), waiter());
+    let (seen, _) = (queue_up(&backend, &first).await, queue_up(&backend, &second).await);
+    let before = backend.commands_sent().unwrap();
+    let release = async {
+        assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released);
+    };
+    woken_by(&backend, &first, &seen, release).await;
+    let next = take(&backend, &first).await;
+    assert_eq!(backend.commands_sent().unwrap() - before, 1, "one for both");
+    assert!(next.token > lease.token && next.valid_until > backend.clock().now());
+    let holder = run(&mut raw, "HMGET distlock:lock:k owner token").await;
+    let holder: Vec<String> = redis::from_redis_value(holder).unwrap();
+    assert_eq!(holder, [first.claim.owner.to_string(), next.token.to_string()]);
+    assert_eq!(places(&mut raw).await, [second.claim.owner.to_string()]);
+    // It is a grant like any other: a repeat and a late release find it.
+    assert_eq!(take(&backend, &first).await.token, next.token);
+    assert_eq!(backend.unlock(&first.claim).await.unwrap(), Release::Released);
+    take(&backend, &second).await;
+}
+
+async fn a_release_passes_nobody_who_waits_elsewhere() {
+    let server = Server::start(&[]).await;
+    let (backend, other) = (queueing(&server).await, queueing(&server).await);
+    hears(&server, &other).await;
+    let lease = take(&backend, &request("k", LONG)).await;
+    let (first, ours) = (waiter(), waiter());
+    let (seen, behind) = (queue_up(&other, &first).await, queue_up(&backend, &ours).await);
+    let watch = backend.watch_release(&ours.claim, &behind);
+    tokio::pin!(watch);
+    assert!((&mut watch).now_or_never().is_none());
+    woken_by(&other, &first, &seen, async {
+        backend.unlock(&lease.claim).await.unwrap();
+    })
+    .await;
+    assert!(watch.now_or_never().is_none(), "it is not its turn");
+    take(&other, &first).await;
+}
+
+async fn who_may_have_got_the_lock_by_a_lost_answer_looks_for_itself() {
+    let server = Server::start(&[]).await;
+    let backend = queueing(&server).await;
+    hears(&server, &backend).await;
+    let lease = take(&backend, &request("k", LONG)).await;
+    let first = waiter();
+    let seen = queue_up(&backend, &first).await;
+    woken_by(&backend, &first, &seen, async {
+        server.pause();
+        let unanswered = tokio::time::timeout(Duration::from_millis(100), backend.unlock(&lease.claim));
+        assert!(unanswered.await.is_err());
+        server.resume();
+    })
+    .await;
+    let next = granted(&backend, &first).await;
+    assert!(next.token > lease.token);
 }

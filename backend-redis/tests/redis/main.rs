@@ -7,6 +7,7 @@
 )]
 
 mod connecting;
+mod fast_paths;
 mod locking;
 mod refusals;
 #[path = "../support/mod.rs"]
@@ -14,6 +15,7 @@ mod support;
 mod waiting;
 
 fn main() -> std::process::ExitCode {
-    let tests = [connecting::tests(), locking::tests(), refusals::tests(), waiting::tests()];
+    let tests =
+        [connecting::tests(), fast_paths::tests(), locking::tests(), refusals::tests(), waiting::tests()];
     support::main(tests.concat())
 }

@@ -74,7 +74,11 @@ impl Server {
 
     /// A connection to look behind the scenes.
     pub(crate) async fn raw(&self) -> MultiplexedConnection {
-        self.client().get_multiplexed_async_connection().await.unwrap()
+        // The driver's own limits are too short for a busy machine.
+        let limit = Some(Duration::from_secs(20));
+        let config =
+            redis::AsyncConnectionConfig::new().set_connection_timeout(limit).set_response_timeout(limit);
+        self.client().get_multiplexed_async_connection_with_config(&config).await.unwrap()
     }
 
     pub(crate) fn config(&self) -> RedisConfig {

@@ -100,3 +100,32 @@ mod tests {
         assert_eq!(Listing::read("nonsense\n\na b c\n", "h:1", false), Listing::default());
     }
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_listing_is_more_than_unknown(
+            noise in any::<String>(),
+            words in prop::collection::vec(
+                prop::sample::select(vec![
+                    "id", "h:1@2", ":7@8", "h:1@2,name", "::1:6@7", "master", "slave", "fail,master", "0", "9-3",
+                    "0-65536", "65535", "[3->-x]", "\n", "-", "connected", ",", "@",
+                ]),
+                0..60,
+            ),
+            by_name in any::<bool>(),
+        ) {
+            for text in [noise, words.join(" ")] {
+                let listing = Listing::read(&text, "asked:6379", by_name);
+                for slot in [0, 9, u16::MAX] {
+                    prop_assert!(listing.owner(slot).is_none_or(|share| share.slots.contains(&slot)));
+                }
+            }
+        }
+    }
+}

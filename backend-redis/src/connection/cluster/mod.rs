@@ -6,6 +6,7 @@ mod subscription;
 mod view;
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -41,6 +42,8 @@ struct State {
     servers: Mutex<HashMap<String, Server>>,
     /// Slots that a node said it does not have, the node, and who has them by its word.
     moved: Mutex<Vec<(u16, String, String)>>,
+    /// Whose turn it is to answer what any node can.
+    turn: AtomicUsize,
 }
 
 impl Cluster {
@@ -57,6 +60,7 @@ impl Cluster {
             view: watch::Sender::default(),
             servers: Mutex::new(servers),
             moved: Mutex::default(),
+            turn: AtomicUsize::new(0),
         })))
     }
 }
@@ -99,7 +103,11 @@ impl State {
     }
 
     async fn send_once(self: &Arc<Self>, call: Call<'_>, slot: Option<u16>) -> Result<Value, Failure> {
-        let owner = self.owner(slot).await?;
+        let mut owner = self.owner(slot).await?;
+        if slot.is_none() {
+            // Any will do; one that is down must not be the only one that is tried.
+            owner = self.view.borrow().any(self.turn.fetch_add(1, Ordering::Relaxed)).unwrap_or(owner);
+        }
         let doubt = Doubt::new(&self.keeper);
         let live = tokio::select! {
             biased;
@@ -226,6 +234,11 @@ impl Link for Cluster {
 
     fn slot(&self, key: &[u8]) -> u16 {
         slot_of(key)
+    }
+
+    fn home(&self, key: &[u8]) -> Node {
+        let view = self.0.view.borrow();
+        view.owner(Some(slot_of(key))).map(|owner| Node(owner.address.clone())).unwrap_or_default()
     }
 
     fn close(&self) {

@@ -39,6 +39,12 @@ impl View {
         }
     }
 
+    /// One of the nodes that have slots, another one at each turn.
+    pub(super) fn any(&self, turn: usize) -> Option<Arc<Owner>> {
+        let nodes: BTreeMap<_, _> = self.owners.values().map(|owner| (&owner.address, owner)).collect();
+        nodes.values().nth(turn.checked_rem(nodes.len())?).map(|owner| Arc::clone(owner))
+    }
+
     /// Takes in what nodes say: for each slot the owner of the highest epoch, and never an older one
     /// than is known, so that a node that was away and came back is not believed. An owner that denies
     /// it, by `denials`, or that no node lists any more, is none.
