@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use distlock_core::Result;
+use distlock_core::{Result, Running};
 
 use super::connection::Connection;
 use super::record::column;
-use super::running::Running;
 
 /// After this many writes of this program the log is copied. It grows by one to three pages of 4 KiB
 /// a write, and is begun anew when all of it was copied, so it stays at a few MiB.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use distlock_core::{Error, ErrorKind, Result, StoreUrl};
+use distlock_core::{Error, ErrorKind, Result, StoreUrl, UrlOption};
 
 use super::machine::Machine;
 
@@ -48,8 +48,27 @@ impl Default for SqliteConfig {
 }
 
 impl SqliteConfig {
-    /// The names of the URL options this backend takes.
-    pub const URL_OPTIONS: &'static [&'static str] = &["busy_timeout", "poll", "keep_idle"];
+    /// The URL options this backend takes.
+    pub const URL_OPTIONS: &'static [UrlOption] = &[
+        UrlOption::new(
+            "busy_timeout",
+            "duration",
+            "1800ms",
+            "How long one operation tries while another program keeps the database locked; 10 ms to 1 min. Longer rides out backups and long transactions; shorter reports trouble sooner.",
+        ),
+        UrlOption::new(
+            "poll",
+            "duration",
+            "20ms",
+            "Longest pause between two looks for releases by other programs, while somebody waits; 1 ms to 1 s. Shorter hands over sooner and costs more processor time.",
+        ),
+        UrlOption::new(
+            "keep_idle",
+            "duration",
+            "24h",
+            "How long the record of an unheld lock is kept, and with it its last token; 1 min to 10 years.",
+        ),
+    ];
 
     /// The defaults, on this database file.
     #[must_use]

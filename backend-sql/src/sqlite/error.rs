@@ -37,7 +37,7 @@ pub(super) const fn is_broken_connection(error: &sqlx::Error) -> bool {
 }
 
 /// Says what a failed statement on the database at `path` means and what to do about it.
-pub(super) fn classify(error: sqlx::Error, path: &Path) -> Error {
+pub(crate) fn classify(error: sqlx::Error, path: &Path) -> Error {
     let file = path.display();
     let sqlx::Error::Database(database) = &error else {
         return Error::new(ErrorKind::Unavailable, "the connection to the database broke").caused_by(error);

@@ -6,7 +6,7 @@ mod backend;
 mod checkpoints;
 mod config;
 mod connection;
-mod error;
+pub(crate) mod error;
 mod file;
 mod hand_over;
 mod look;
@@ -17,7 +17,6 @@ mod prune;
 mod record;
 mod release;
 mod renew;
-mod running;
 mod schema;
 mod store;
 mod tokens;
@@ -29,6 +28,8 @@ use distlock_core::{Driver, LockBackend};
 
 pub use backend::SqliteBackend;
 pub use config::SqliteConfig;
+
+pub use crate::fence::{FenceTable, TokenColumn};
 #[doc(hidden)]
 pub use machine::{Machine, ManualWallClock};
 

@@ -5,11 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use distlock_core::Result;
+use distlock_core::{Result, Running};
 
 use super::machine::{Moment, micros};
 use super::record::column;
-use super::running::Running;
 use super::store::Store;
 
 /// One sweep after this many releases …

@@ -123,3 +123,47 @@ fn damaged<T>(what: &str) -> Result<T> {
     )
     .with_effect(distlock_core::Effect::None))
 }
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+    use sqlx::{Connection as _, Executor as _, SqliteConnection};
+
+    use super::*;
+
+    /// A value as SQL text, of any of SQLite's types.
+    fn value() -> impl Strategy<Value = String> {
+        let bytes = |bytes: Vec<u8>| {
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("x'{digits}'")
+        };
+        prop_oneof![
+            Just("NULL".to_owned()),
+            (i64::MIN + 1..).prop_map(|number| number.to_string()),
+            (-2_i64..5).prop_map(|number| number.to_string()),
+            prop::collection::vec(any::<u8>(), 0..20).prop_map(bytes),
+            any::<[u8; 16]>().prop_map(move |owner| bytes(owner.to_vec())),
+            "[a-z' ]{0,9}".prop_map(|text| format!("'{}'", text.replace('\'', "''"))),
+            (0_i64..99).prop_map(|number| format!("{number}.5")),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_of_any_content_is_read_or_refused(values in prop::collection::vec(value(), 6)) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let row = runtime.block_on(async {
+                let mut database = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+                database.fetch_one(sqlx::AssertSqlSafe(format!("SELECT {}", values.join(", ")))).await.unwrap()
+            });
+            if let Ok(Some(record)) = Record::read(&row, 0, i64::MAX - 1) {
+                let machine = Machine::this().unwrap();
+                let moment = machine.moment();
+                let shown = record.hold.and_then(|hold| Some((hold.holder(record.token, moment, &machine)?, hold.ttl)));
+                if let Some((holder, ttl)) = shown {
+                    prop_assert!(holder.expires_in <= Some(nanos(ttl)));
+                }
+            }
+        }
+    }
+}

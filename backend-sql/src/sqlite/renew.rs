@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use distlock_core::{Claim, Lease, LockKey, LostReason, OwnerId, Renewal, Result};
 
+use crate::hex::push_hex;
+
 use super::acquire::ttl_nanos;
 use super::connection::Answer;
 use super::look::look;
@@ -164,13 +166,4 @@ fn json_list(leases: &[Lease]) -> String {
     }
     list.push(']');
     list
-}
-
-/// Appends bytes as hexadecimal digits.
-pub(super) fn push_hex(text: &mut String, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
 }

@@ -8,13 +8,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use distlock_core::{Error, ErrorKind, FencingToken, Result};
+use distlock_core::{Error, ErrorKind, FencingToken, Result, Running};
 use tokio::sync::Mutex;
 
 use super::look::no_bounds;
 use super::machine::Moment;
 use super::record::column;
-use super::running::Running;
 use super::store::Store;
 
 /// How many tokens are reserved at a time: a minute's worth, since tokens follow the wall clock in

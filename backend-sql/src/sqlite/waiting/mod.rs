@@ -7,10 +7,9 @@ mod watchers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use distlock_core::{Busy, Claim, Error, ErrorKind, Result};
+use distlock_core::{Busy, Claim, Error, ErrorKind, Result, Running};
 use tokio::sync::Notify;
 
-use super::running::Running;
 use super::store::Store;
 use watchers::Watchers;
 
@@ -41,10 +40,10 @@ impl Waiting {
     /// what changes from now on, so a release before this call is seen as well.
     pub(super) async fn watch(self: &Arc<Self>, claim: &Claim, busy: &Busy) -> Result<()> {
         let closed = || Error::new(ErrorKind::Shutdown, "the database was closed; connect again");
-        let watcher = self.watchers.add(claim, busy.cursor).ok_or_else(closed)?;
+        let mut waiter = self.watchers.join(claim, busy.cursor.0).ok_or_else(closed)?;
         self.look_now.notify_one();
         self.keep_polling();
-        watcher.woken().await.then_some(()).ok_or_else(closed)
+        waiter.woken().await.then_some(()).ok_or_else(closed)
     }
 
     /// Something happened to a lock through this backend: whoever waits here is looked after at once.

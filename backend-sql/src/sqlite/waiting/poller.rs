@@ -8,8 +8,8 @@ use sqlx::sqlite::SqliteRow;
 use super::Waiting;
 use super::log::LogFile;
 use super::watchers::Seen;
+use crate::hex::push_hex;
 use crate::sqlite::record::{column, nanos};
-use crate::sqlite::renew::push_hex;
 
 /// Shortest pause between two looks.
 const LEAST: Duration = Duration::from_millis(1);
@@ -85,7 +85,7 @@ async fn see(waiting: &Waiting) -> Result<Option<Duration>> {
         let place = usize::try_from(column::<i64>(row, 0)?).unwrap_or(usize::MAX);
         let Some(key) = keys.get(place) else { continue };
         let (seen, left) = seen(row)?;
-        waiting.watchers.wake_by(key, seen);
+        seen.wake(&waiting.watchers, key);
         next = [next, left].into_iter().flatten().min();
     }
     Ok(next)

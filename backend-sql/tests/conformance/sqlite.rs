@@ -1,14 +1,18 @@
-//! The conformance suite on SQLite.
-#![allow(clippy::expect_used, reason = "a test may panic")]
+//! SQLite, in a file of its own.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use distlock_conformance::Subject;
 use distlock_core::{BackendInfo, LockBackend, Result};
 use distlock_sql::sqlite::{SqliteBackend, SqliteConfig};
 
-struct Sqlite(tempfile::TempDir);
+pub(crate) struct Sqlite(tempfile::TempDir);
+
+impl Sqlite {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().expect("the temporary folder is writable"))
+    }
+}
 
 #[async_trait::async_trait]
 impl Subject for Sqlite {
@@ -21,8 +25,4 @@ impl Subject for Sqlite {
     async fn connect(&self, file: &str) -> Result<Arc<dyn LockBackend>> {
         Ok(Arc::new(SqliteBackend::connect(SqliteConfig::new(file)).await?))
     }
-}
-
-fn main() -> ExitCode {
-    distlock_conformance::main(Sqlite(tempfile::tempdir().expect("the temporary folder is writable")))
 }

@@ -1,0 +1,57 @@
+//! One attempt at a lock.
+
+use std::time::Duration;
+
+use distlock_core::{
+    Busy, Effect, Error, ErrorKind, FencingToken, Lease, LockRequest, Mode, Result, TryLock,
+};
+
+use super::look::look;
+use super::record::{Record, ttl_micros};
+use crate::server::connections::Lane;
+use crate::server::store::Store;
+use crate::server::waiting::cursor;
+
+/// Takes the lock if it is free, and if not finds out who has it. If the
+/// attempt is one of a waiter, `position` is where the announcements stand, and a held lock is marked as
+/// waited for in the same step.
+pub(super) async fn try_lock(
+    store: &Store,
+    request: &LockRequest,
+    ttl: Duration,
+    position: Option<u64>,
+) -> Result<TryLock> {
+    refuse_other_modes(request)?;
+    let claim = &request.claim;
+    let template = if position.is_some() { &store.sql.acquire_or_mark } else { &store.sql.acquire };
+    let statement = template.with([
+        (&claim.key).into(),
+        claim.owner.into(),
+        ttl_micros(ttl).into(),
+        request.metadata.encode().into(),
+    ]);
+    let answer = store.run(Lane::Attempt, statement).await?;
+    if answer.number > 0 {
+        let token = FencingToken::try_from(answer.number)?;
+        return Ok(TryLock::Acquired(Lease::granted(request, token, ttl, answer.sent)));
+    }
+    let seen = answer.rows.first().map(Record::read).transpose()?;
+    // Its time may be over by now, or be in need of a cut.
+    let is_current = |record: &Record| {
+        !record.is_too_far && record.hold.as_ref().is_some_and(|hold| hold.owner != Some(claim.owner))
+    };
+    let record = match seen.filter(is_current) {
+        Some(record) => Some(record),
+        None => look(store, Lane::Attempt, &claim.key).await?,
+    };
+    let busy = record.as_ref().map_or_else(Busy::unknown, Record::busy);
+    Ok(TryLock::Busy(busy.cursor(cursor(position, record.map_or(0, |record| record.token.get())))))
+}
+
+pub(super) fn refuse_other_modes(request: &LockRequest) -> Result<()> {
+    match request.mode {
+        Mode::Exclusive => Ok(()),
+        _ => Err(Error::new(ErrorKind::Unsupported, "database servers have exclusive locks only")
+            .with_effect(Effect::None)),
+    }
+}

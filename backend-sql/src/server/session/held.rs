@@ -1,0 +1,124 @@
+//! A lock that is held, and all of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use distlock_core::{Claim, FencingToken, Instant, OwnerId};
+use sqlx::Database;
+use tokio::sync::{Mutex as AsyncMutex, watch};
+
+use super::link::Link;
+
+/// A lock that is held, and the session that holds it.
+pub(super) struct Held<D: Database> {
+    pub(super) claim: Claim,
+    pub(super) token: FencingToken,
+    /// The lock's name at the server.
+    pub(super) name: Vec<u8>,
+    /// `None` when the session is over, or the lock given back. Whoever has it locked has a statement under way.
+    pub(super) link: AsyncMutex<Option<Link<D>>>,
+    times: Mutex<Times>,
+    over: watch::Sender<bool>,
+}
+
+#[derive(Clone, Copy)]
+struct Times {
+    ttl: Duration,
+    expires: Instant,
+    /// When the last answered statement was sent.
+    lived: Instant,
+}
+
+impl<D: Database> Held<D> {
+    pub(super) fn new(
+        claim: Claim,
+        token: FencingToken,
+        name: Vec<u8>,
+        link: Link<D>,
+        ttl: Duration,
+        sent: Instant,
+    ) -> Self {
+        let times = Times { ttl, expires: sent.plus(ttl), lived: sent };
+        let (link, times) = (AsyncMutex::new(Some(link)), Mutex::new(times));
+        Self { claim, token, name, link, times, over: watch::Sender::new(false) }
+    }
+
+    /// Until when it is held if nobody renews it.
+    pub(super) fn expires(&self) -> Instant {
+        self.times().expires
+    }
+
+    pub(super) fn lived(&self) -> Instant {
+        self.times().lived
+    }
+
+    /// The longest ttl that it has had: an expiry is never brought forward.
+    pub(super) fn longest(&self, ttl: Duration) -> Duration {
+        self.times().ttl.max(ttl)
+    }
+
+    /// A statement sent at `sent` was answered, and prolonged the lock if `ttl` says so.
+    pub(super) fn lives(&self, sent: Instant, ttl: Option<Duration>) {
+        let mut times = self.times();
+        times.lived = times.lived.max(sent);
+        if let Some(ttl) = ttl {
+            times.ttl = times.ttl.max(ttl);
+            times.expires = times.expires.max(sent.plus(ttl));
+        }
+    }
+
+    /// Tells those who watch for its loss.
+    pub(super) fn end(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// Resolves when its session is over.
+    pub(super) async fn ended(&self) {
+        // The sender lives as long as this.
+        let _ = self.over.subscribe().wait_for(|is_over| *is_over).await;
+    }
+
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All locks that are held through one backend, by owner.
+pub(super) struct AllHeld<D: Database>(Mutex<HashMap<OwnerId, Arc<Held<D>>>>);
+
+impl<D: Database> AllHeld<D> {
+    pub(super) fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    pub(super) fn of(&self, claim: &Claim) -> Option<Arc<Held<D>>> {
+        self.all().get(&claim.owner).filter(|held| held.claim.key == claim.key).map(Arc::clone)
+    }
+
+    pub(super) fn insert(&self, held: Arc<Held<D>>) {
+        self.all().insert(held.claim.owner, held);
+    }
+
+    /// Removes this very one, and says whether it was there.
+    pub(super) fn remove(&self, held: &Arc<Held<D>>) -> bool {
+        let mut all = self.all();
+        let is_there = all.get(&held.claim.owner).is_some_and(|found| Arc::ptr_eq(found, held));
+        if is_there {
+            all.remove(&held.claim.owner);
+        }
+        is_there
+    }
+
+    pub(super) fn list(&self) -> Vec<Arc<Held<D>>> {
+        self.all().values().map(Arc::clone).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<Held<D>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,161 @@
+//! Keeping sessions alive, noticing when one has ended, and ending those whose time is over.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use distlock_core::{Claim, Instant, LockKey, LostReason, Release, Result, Running};
+
+use super::attempt::failed;
+use super::dialect::SessionDialect;
+use super::held::{AllHeld, Held};
+use super::links::Links;
+use crate::outlasting::Outlasting;
+use crate::server::error::Trouble;
+
+/// How often sessions are looked after.
+const ROUND: Duration = Duration::from_millis(50);
+/// A session that nothing was heard of for so long is asked, or for a tenth of the ttl if that is less.
+const SILENCE_MOST: Duration = Duration::from_millis(250);
+
+/// The locks that are held, and the connections.
+pub(super) struct Keeper<D: SessionDialect> {
+    pub(super) links: Links<D>,
+    /// For looking at locks while all other connections hold some.
+    pub(super) spare: Links<D>,
+    pub(super) held: AllHeld<D>,
+    pub(super) table: String,
+    pub(super) may_create: bool,
+    pub(super) running: Running,
+}
+
+impl<D: SessionDialect> Keeper<D> {
+    /// A lock's name at the server. No table has a zero byte in its name.
+    pub(super) fn name_of(&self, key: &LockKey) -> Vec<u8> {
+        [self.table.as_bytes(), &[0], key.as_bytes()].concat()
+    }
+
+    /// Prolongs a lock, and says when the statement was sent that did; `None` if the lock is lost.
+    ///
+    /// Waits for the answer for no longer than statements may take; it is taken in when it comes all the
+    /// same, as long as the lock lasts.
+    pub(super) async fn prolong(
+        self: &Arc<Self>,
+        held: &Arc<Held<D>>,
+        ttl: Duration,
+    ) -> Result<Option<Instant>> {
+        let live = Outlasting::new(Arc::clone(self).live(Arc::clone(held), Some(ttl)));
+        let limit = self.links.response_timeout();
+        let lived = crate::server::connections::within(limit, live).await;
+        Ok(lived.ok_or_else(|| crate::server::error::late(crate::server::error::Doing::Running))?)
+    }
+
+    /// Asks whether the session lives. When it does not, or gives no answer until the lock's time is over, the
+    /// connection is closed, and the lock lost for good.
+    async fn live(self: Arc<Self>, held: Arc<Held<D>>, ttl: Option<Duration>) -> Option<Instant> {
+        let mut link = held.link.lock().await;
+        let sent = self.links.clock.now();
+        let left = held.expires().since(sent);
+        if left.is_zero() {
+            *link = None;
+        }
+        let longest = held.longest(ttl.unwrap_or_default());
+        let answer = match link.as_mut() {
+            Some(open) => {
+                self.links.count(1);
+                let statement =
+                    self.links.statements.live.with([held.name.as_slice().into(), D::idle_limit(longest)]);
+                let set = self.links.statements.limit.as_ref().zip(open.new_limit(longest));
+                let asked = async {
+                    if let Some((statement, value)) = set {
+                        open.run(&statement.with([value]), left).await?;
+                    }
+                    open.limit = Some(longest);
+                    let given = open.run(&statement, left).await?;
+                    let row = given.rows.first();
+                    let (id, is_held) =
+                        row.map_or(Ok((0, 0)), |row| Ok((row.int(0)?, row.int(1)?))).map_err(failed)?;
+                    open.check(id)?;
+                    Ok::<_, Trouble>(is_held != 0)
+                };
+                asked.await
+            }
+            None => Ok(false),
+        };
+        if matches!(answer, Ok(true)) {
+            held.lives(sent, ttl);
+            return Some(sent);
+        }
+        *link = None;
+        drop(link);
+        self.held.remove(&held);
+        held.end();
+        None
+    }
+
+    /// Gives a lock back; `None` if it is not held by this claim.
+    pub(super) async fn release(self: Arc<Self>, claim: Claim) -> Result<Option<Release>> {
+        let Some(held) = self.held.of(&claim) else { return Ok(None) };
+        let mut slot = held.link.lock().await;
+        self.held.remove(&held);
+        let Some(mut link) = slot.take() else { return Ok(None) };
+        drop(slot);
+        held.end();
+        self.links.count(1);
+        let free = self.links.statements.free.with([held.name.as_slice().into()]);
+        // Where this fails the connection is closed, and the lock freed by that.
+        let given = link.run(&free, self.links.response_timeout()).await?;
+        let was_held = given.rows.first().map_or(Ok(Some(0)), |row| row.maybe_int(0))?.unwrap_or(0) != 0;
+        self.links.check_in(link);
+        Ok(Some(if was_held { Release::Released } else { Release::NotHeld(LostReason::SessionClosed) }))
+    }
+
+    /// Begins to look after a lock.
+    pub(super) fn keep(self: &Arc<Self>, held: Arc<Held<D>>) {
+        self.held.insert(held);
+        let Some(running) = self.running.begin() else { return };
+        let keeper = Arc::downgrade(self);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "one task looks after all sessions of the backend; it ends with the last of them"
+        )]
+        tokio::spawn(async move {
+            let last = rounds(&keeper).await;
+            drop(running);
+            // A lock may have come between the last round and the end.
+            if let Some(last) = last
+                && let Some(held) = last.held.list().pop()
+            {
+                last.keep(held);
+            }
+        });
+    }
+
+    /// Asks sessions that nothing was heard of for a while, and ends those whose time is over.
+    fn look_after(self: &Arc<Self>) {
+        let now = self.links.clock.now();
+        for held in self.held.list() {
+            let silence = SILENCE_MOST.min(held.longest(Duration::ZERO) / 10);
+            let is_due = now.since(held.lived()) >= silence || now >= held.expires();
+            // One statement at a time.
+            if is_due && held.link.try_lock().is_ok() {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "one silent session must not keep the others waiting; it ends with the lock's time"
+                )]
+                drop(tokio::spawn(Arc::clone(self).live(held, None)));
+            }
+        }
+    }
+}
+
+/// Goes round until no lock is held or the backend is gone.
+async fn rounds<D: SessionDialect>(keeper: &Weak<Keeper<D>>) -> Option<Arc<Keeper<D>>> {
+    loop {
+        tokio::time::sleep(ROUND).await;
+        let keeper = keeper.upgrade()?;
+        keeper.look_after();
+        if keeper.held.is_empty() {
+            return Some(keeper);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Advisory locks: of transactions and of sessions, with poolers in between.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    dead_code,
+    reason = "tests stop at the first surprise, and wait with deadlines; the harness serves several programs"
+)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+mod sessions;
+mod silence;
+mod transactions;
+
+fn main() -> std::process::ExitCode {
+    harness::main([sessions::tests(), silence::tests(), transactions::tests()].concat())
+}
+
+fn key(name: &str) -> distlock_core::LockKey {
+    distlock_core::LockKey::new(name).unwrap()
+}
