@@ -1,0 +1,41 @@
+//! Encrypted connections.
+
+use std::path::Path;
+
+use distlock_core::{Effect, Error, ErrorKind, Result};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use zookeeper_client::TlsOptions;
+
+use crate::config::ZkConfig;
+
+/// What the client crate needs for encryption, if it is wanted.
+pub(super) fn options(config: &ZkConfig) -> Result<Option<TlsOptions>> {
+    let Some(ca) = config.ca.as_ref().filter(|_| config.tls) else { return Ok(None) };
+    if CryptoProvider::get_default().is_none() {
+        // Where several are compiled in, rustls panics unless the process has chosen one. Whoever
+        // comes first chooses, and any will do.
+        let _ = aws_lc_rs::default_provider().install_default();
+    }
+    let unusable = |error| {
+        misconfigured("the files of `ca`, `cert` and `key` can't be used; see the cause".to_owned())
+            .caused_by(error)
+    };
+    let options = TlsOptions::new().with_pem_ca(&read("ca", ca)?).map_err(unusable)?;
+    match (&config.cert, &config.key) {
+        (Some(cert), Some(key)) => {
+            let identity = options.with_pem_identity(&read("cert", cert)?, &read("key", key)?);
+            identity.map(Some).map_err(unusable)
+        }
+        _ => Ok(Some(options)),
+    }
+}
+
+fn read(option: &str, path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| {
+        misconfigured(format!("the file of `{option}`, {}, can't be read", path.display())).caused_by(error)
+    })
+}
+
+fn misconfigured(message: String) -> Error {
+    Error::new(ErrorKind::Misconfigured, message).with_effect(Effect::None)
+}
