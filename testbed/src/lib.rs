@@ -6,7 +6,11 @@
 //! | cut the network between real servers and clients | [`Partition`] |
 //! | do either at random, from a seed | [`Nemesis`] |
 //! | see what clients in processes of their own lived through | [`lockprobe`] |
+//! | tell a client in a process of its own what to do | [`lockprobe::Scripted`] |
+//! | move the wall clock of servers and clients | [`WallClock`] |
+//! | let a server's disk run full | [`SmallDisk`] |
 //! | all of it for minutes | [`Soak`] |
+//! | know which fault is shown by what | [`grid`] |
 //!
 //! It is a test rig: what must not fail panics, with what to do about it.
 #![allow(
@@ -17,13 +21,23 @@
     reason = "a test rig: it fails by panicking, and measures with real time"
 )]
 
+mod cells;
+pub mod grid;
 pub mod lockprobe;
 mod nemesis;
 mod partition;
 mod services;
+mod small_disk;
 mod soak;
+mod soak_program;
+mod wall_clock;
+mod witness;
 
+pub use cells::cells_program;
 pub use nemesis::{Action, Nemesis, Step, Target};
-pub use partition::{Link, Partition};
-pub use services::{Server, ServiceSet};
+pub use partition::{Link, Partition, Place};
+pub use services::{Server, ServiceSet, Surroundings};
+pub use small_disk::SmallDisk;
 pub use soak::{Report, Soak};
+pub use soak_program::soak_program;
+pub use wall_clock::WallClock;

@@ -24,14 +24,14 @@ pub(super) struct Contender {
 }
 
 /// A key, and what its lock protects.
-struct Place {
+pub(super) struct Place {
     key: LockKey,
-    fenced: Register,
-    unfenced: Register,
+    pub(super) fenced: Register,
+    pub(super) unfenced: Register,
 }
 
 impl Place {
-    fn new(key: &str, folder: &Path, log: &Arc<Recorder>) -> Self {
+    pub(super) fn new(key: &str, folder: &Path, log: &Arc<Recorder>) -> Self {
         let key = LockKey::new(key).expect("the parent chose good keys");
         let folder = folder.join("registers").join(key.to_string().replace(['/', '\\'], "_"));
         std::fs::create_dir_all(&folder).expect("the folder is writable");
@@ -90,7 +90,8 @@ impl Contender {
     async fn work(&mut self, at: usize, guard: LockGuard) {
         let guard = Tracked::new(guard, &self.log);
         let place = &self.places[at];
-        let read = blocking(|| (place.fenced.read(), place.unfenced.read()));
+        let token = guard.guard().token();
+        let read = blocking(|| (place.fenced.read_for(token), place.unfenced.read()));
         // Mostly short; sometimes longer than a lease lives without renewal.
         let most = if self.rng.u8(..10) == 0 { self.ttl * 2 } else { self.ttl / 20 };
         let pause = self.some(most);
@@ -99,11 +100,9 @@ impl Contender {
         // the fence to catch, and show at the unfenced twin whether a pause did harm.
         let careless = self.rng.u8(..3) == 0;
         if careless || guard.is_valid() {
-            let token = guard.guard().token();
             let place = &self.places[at];
             blocking(|| {
-                place.fenced.write(token, read.0 + 1);
-                place.unfenced.write(token, read.1 + 1);
+                place.write(token, read);
             });
         }
         match self.rng.u8(..6) {
@@ -124,6 +123,6 @@ impl Contender {
 }
 
 /// A register may be locked by a process that is stopped. That must hold up nothing else in this one.
-fn blocking<T>(work: impl FnOnce() -> T) -> T {
+pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

@@ -17,7 +17,10 @@
 //! ```
 
 mod contender;
+mod obey;
+mod orders;
 mod process;
+mod scripted;
 mod work;
 
 use std::io::Read;
@@ -32,7 +35,10 @@ use distlock_core::{LockBackend, LockClient, Result};
 use tokio::sync::watch;
 
 use contender::Contender;
+pub use orders::{Answer, Order};
 pub use process::{Probe, ProbeSlot};
+pub use scripted::Scripted;
+pub(crate) use scripted::millis;
 pub use work::Work;
 
 /// How long a probe goes on trying to connect.
@@ -45,7 +51,7 @@ const SHUTDOWN: Duration = Duration::from_secs(20);
 /// Whether this process was started as a probe.
 #[must_use]
 pub fn asked() -> bool {
-    std::env::var_os(Work::VARIABLE).is_some()
+    std::env::var_os(Work::VARIABLE).is_some() || obey::summoned().is_some()
 }
 
 /// Works as a probe until the parent says stop or ends, and then gives everything back. `connect` gets
@@ -58,11 +64,19 @@ where
     F: Fn(String) -> Fut,
     Fut: Future<Output = Result<Arc<dyn LockBackend>>>,
 {
-    let work = Work::asked();
     die_with_parent();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be built");
     runtime.block_on(async {
-        serve(connected(connect, &work.url).await, work).await;
+        if let Some((url, folder)) = obey::summoned() {
+            serve(connected(connect, &url).await, &folder.clone(), async |client, log| {
+                obey::obey(client, folder, &log).await;
+            })
+            .await;
+        } else {
+            let work = Work::asked();
+            let backend = connected(connect, &work.url).await;
+            serve(backend, &work.folder.clone(), async |client, log| contend(client, log, work).await).await;
+        }
     });
     // Whatever still runs, as a crash would end it.
     runtime.shutdown_background();
@@ -92,11 +106,21 @@ fn die_with_parent() {
         .expect("Linux has known this for long");
 }
 
-async fn serve(backend: Arc<dyn LockBackend>, work: Work) {
-    let path = work.folder.join(format!("{}.jsonl", std::process::id()));
+/// Records what `task` does with a client of this store.
+async fn serve<F>(backend: Arc<dyn LockBackend>, folder: &Path, task: F)
+where
+    F: AsyncFnOnce(LockClient, Arc<Recorder>),
+{
+    let path = folder.join(format!("{}.jsonl", std::process::id()));
     let log = Arc::new(Recorder::to_file(backend.clock(), &path).expect("the folder is writable"));
     let client = LockClient::new(Arc::new(Recorded::new(backend, Arc::clone(&log))));
     let canary = Canary::start();
+    task(client.clone(), Arc::clone(&log)).await;
+    let _ = client.shutdown(SHUTDOWN).await;
+    log.record("", "", What::End { delay: u64::try_from(canary.worst().as_nanos()).unwrap_or(u64::MAX) });
+}
+
+async fn contend(client: LockClient, log: Arc<Recorder>, work: Work) {
     let stop = end_of_orders();
     let contenders = (0..work.contenders).map(|number| {
         let contender = Contender::new(&work, number, client.clone(), Arc::clone(&log));
@@ -107,8 +131,6 @@ async fn serve(backend: Arc<dyn LockBackend>, work: Work) {
     for contender in contenders {
         contender.await.expect("no contender panics");
     }
-    let _ = client.shutdown(SHUTDOWN).await;
-    log.record("", "", What::End { delay: u64::try_from(canary.worst().as_nanos()).unwrap_or(u64::MAX) });
 }
 
 /// Turns true when the parent closes the input, or ends.

@@ -1,6 +1,7 @@
 //! A probe, seen from its parent.
 
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,6 +10,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::Mutex;
 
 use super::work::Work;
+use crate::Partition;
 use crate::nemesis::{Action, Target};
 
 /// How long a probe may take to finish: it gives its locks back first.
@@ -42,6 +44,16 @@ impl Probe {
     #[must_use]
     pub fn this_program() -> std::process::Command {
         std::process::Command::new(std::env::current_exe().expect("a program knows where it is"))
+    }
+
+    /// The same, at a place of a network if one is named.
+    #[must_use]
+    pub fn this_program_at(place: Option<&(Arc<Partition>, String)>) -> std::process::Command {
+        let program = Self::this_program();
+        match place {
+            Some((partition, place)) => partition.command(place, program.get_program()),
+            None => program,
+        }
     }
 
     /// The process's number, which names its history.
@@ -88,6 +100,7 @@ impl Probe {
 pub struct ProbeSlot {
     number: usize,
     work: Work,
+    place: Option<(Arc<Partition>, String)>,
     state: Mutex<State>,
 }
 
@@ -98,12 +111,12 @@ struct State {
 }
 
 impl ProbeSlot {
-    /// Starts a probe of this same program.
+    /// Starts a probe of this same program, at a place of a network if one is named.
     #[must_use]
-    pub fn start(number: usize, work: Work) -> Self {
-        let probe = Probe::start(Probe::this_program(), &work);
+    pub fn start(number: usize, work: Work, place: Option<(Arc<Partition>, String)>) -> Self {
+        let probe = Probe::start(Probe::this_program_at(place.as_ref()), &work);
         let state = Mutex::new(State { probe: Some(probe), seed: work.seed });
-        Self { number, work, state }
+        Self { number, work, place, state }
     }
 
     /// Lets the probe finish.
@@ -140,7 +153,7 @@ impl Target for ProbeSlot {
                 state.seed = state.seed.wrapping_add(1_000_000_007);
                 let mut work = self.work.clone();
                 work.seed = state.seed;
-                state.probe = Some(Probe::start(Probe::this_program(), &work));
+                state.probe = Some(Probe::start(Probe::this_program_at(self.place.as_ref()), &work));
             }
         }
     }

@@ -15,6 +15,8 @@ pub enum Action {
     RestartWiped,
     /// Cut off from the network in silence, and connected again.
     Cut,
+    /// The wall clock set forward, and back again.
+    Jump,
 }
 
 /// Somebody whom a [`Nemesis`](super::Nemesis) can hurt.
@@ -40,7 +42,7 @@ impl<S: Server> Target for S {
     }
 
     fn suffers(&self, action: Action) -> bool {
-        action != Action::Cut
+        !matches!(action, Action::Cut | Action::Jump)
     }
 
     async fn begin(&self, action: Action) {

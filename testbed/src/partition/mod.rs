@@ -1,7 +1,9 @@
 //! Networks that can be cut: a namespace for each place, joined by a bridge.
 
 mod network;
+mod place;
 
+use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -10,6 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+
+pub use place::Place;
 
 use crate::nemesis::{Action, Target};
 
@@ -95,19 +99,20 @@ impl Partition {
     /// Runs `work` on a thread that is at a place. The sockets that it opens stay there, wherever they
     /// are used later.
     pub fn at<T: Send>(&self, place: &str, work: impl FnOnce() -> T + Send) -> T {
-        let namespace = std::fs::File::open(format!("/run/netns/{}", self.namespace(place)))
-            .expect("the namespace is there as long as the partition");
+        let door = self.door(place);
         std::thread::scope(|scope| {
             let thread = scope.spawn(move || {
-                rustix::thread::move_into_link_name_space(
-                    std::os::fd::AsFd::as_fd(&namespace),
-                    Some(rustix::thread::LinkNameSpaceType::Network),
-                )
-                .expect("who made a namespace may enter it");
+                network::enter(&door);
                 work()
             });
             thread.join().expect("the work does not panic")
         })
+    }
+
+    /// Where tasks run that are at a place, with all that they spawn and connect.
+    #[must_use]
+    pub fn place(&self, place: &str) -> Place {
+        Place::new(self.door(place))
     }
 
     /// Connects from a place to a server at another.
@@ -138,6 +143,18 @@ impl Partition {
             // It fails where there is none.
             let _ = network::ip(&["-n", &self.namespace(place), "route", "delete", "blackhole", &target]);
         }
+    }
+
+    /// All places, as `dev/services.sh` wants them.
+    pub(crate) fn for_services(&self) -> String {
+        let places = self.places.iter();
+        let words = places.map(|place| format!("{place}={}={}", self.namespace(place), self.address(place)));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    fn door(&self, place: &str) -> File {
+        File::open(format!("/run/netns/{}", self.namespace(place)))
+            .expect("the namespace is there as long as the partition")
     }
 
     fn number(&self, place: &str) -> usize {

@@ -1,8 +1,12 @@
 //! Namespaces, bridges and pairs of interfaces, by the command `ip`.
 
+use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Runs `ip` with these arguments.
 pub(super) fn ip(arguments: &[&str]) -> io::Result<()> {
@@ -30,4 +34,10 @@ pub(super) fn add_place(switch: &str, port: &str, place: &str, address: Ipv4Addr
     ip(&["-n", place, "address", "add", &address, "dev", "eth0"])?;
     ip(&["-n", place, "link", "set", "eth0", "up"])?;
     ip(&["-n", place, "link", "set", "lo", "up"])
+}
+
+/// Puts this thread into a namespace, and the sockets that it opens from now on.
+pub(super) fn enter(namespace: &File) {
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+        .expect("who made a namespace may enter it");
 }

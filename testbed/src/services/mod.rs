@@ -5,13 +5,48 @@ mod server;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin};
 
 pub use server::Server;
+
+use crate::{Partition, SmallDisk, WallClock};
+
+/// What is special about where servers run.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Surroundings<'a> {
+    /// Their network, as for [`ServiceSet::up_at`].
+    pub partition: Option<&'a Partition>,
+    /// Their wall clock. It moves nothing in etcd.
+    pub clock: Option<&'a WallClock>,
+    /// The disk with all that they write.
+    pub disk: Option<&'a SmallDisk>,
+}
+
+impl<'a> Surroundings<'a> {
+    /// Servers whose wall clock is this one.
+    #[must_use]
+    pub const fn under(clock: &'a WallClock) -> Self {
+        Self { partition: None, clock: Some(clock), disk: None }
+    }
+
+    /// Servers that write on this disk.
+    #[must_use]
+    pub const fn on(disk: &'a SmallDisk) -> Self {
+        Self { partition: None, clock: None, disk: Some(disk) }
+    }
+
+    /// The same, on this network.
+    #[must_use]
+    pub const fn at(mut self, partition: &'a Partition) -> Self {
+        self.partition = Some(partition);
+        self
+    }
+}
 
 /// Servers on ports and in a folder of their own. They end with it, and also when this process is
 /// killed: a watcher beside it waits for the end of a pipe.
@@ -40,7 +75,7 @@ impl ServiceSet {
         Err(format!("{missing} missing; run dev/services.sh install"))
     }
 
-    /// Starts the groups, such as `redis`, `redlock`, `sentinel` and `cluster`, and waits until they serve.
+    /// Starts groups of `dev/services.sh`, such as `redis`, `sentinel` and `etcd3`, and waits until they serve.
     ///
     /// # Errors
     /// If one does not start, with what the script and the server said.
@@ -48,8 +83,41 @@ impl ServiceSet {
     /// # Cancel safety
     /// Dropped midway, what has been started ends.
     pub async fn up(groups: &[&str]) -> io::Result<Self> {
+        Self::start(&[], groups).await
+    }
+
+    /// The same, with each server at the place of `partition` that bears its name, if there is one. So
+    /// `Partition::new(&["e0", "e1", "e2", "client"])` and `etcd3` make a cluster of which any member can be
+    /// cut off. Only who is at a place can reach them. All groups but Redis and its like can be placed.
+    ///
+    /// # Errors
+    /// As [`up`](Self::up).
+    ///
+    /// # Cancel safety
+    /// As [`up`](Self::up).
+    pub async fn up_at(partition: &Partition, groups: &[&str]) -> io::Result<Self> {
+        Self::start(&[("SVC_PLACES", partition.for_services())], groups).await
+    }
+
+    /// The same, in whatever surroundings.
+    ///
+    /// # Errors
+    /// As [`up`](Self::up).
+    ///
+    /// # Cancel safety
+    /// As [`up`](Self::up).
+    pub async fn up_in(surroundings: &Surroundings<'_>, groups: &[&str]) -> io::Result<Self> {
+        let mut settings = Vec::new();
+        settings.extend(surroundings.partition.map(|partition| ("SVC_PLACES", partition.for_services())));
+        settings.extend(surroundings.clock.map(|clock| ("SVC_CLOCK", clock.for_services())));
+        settings.extend(surroundings.disk.map(|disk| ("TMPDIR", disk.folder().display().to_string())));
+        Self::start(&settings, groups).await
+    }
+
+    async fn start(settings: &[(&str, String)], groups: &[&str]) -> io::Result<Self> {
         let said = tempfile::NamedTempFile::new()?;
         let mut watcher = script::command()
+            .envs(settings.iter().map(|(name, value)| (name, value)))
             .arg("hold")
             .args(groups)
             .stdin(Stdio::piped())
@@ -70,22 +138,22 @@ impl ServiceSet {
         Err(io::Error::other(std::fs::read_to_string(said.path())?))
     }
 
-    /// The servers that somebody else has started with `dev/services.sh run` around this process, if any.
-    pub async fn servers_around() -> Vec<Server> {
-        let Some(folder) = std::env::var_os("SVC_DIR").map(PathBuf::from) else { return Vec::new() };
-        let status = script::run(&folder, &["status"]).await;
-        let names = status.lines().filter_map(|line| line.split_whitespace().next());
-        names.map(|name| Server::new(&folder, name)).collect()
+    /// All of its servers.
+    pub async fn servers(&self) -> Vec<Server> {
+        servers(&self.folder).await
     }
 
-    /// The URL of a group that was asked for.
+    /// The URL of a group that was asked for. Some groups have further ones: `pgbouncer_session`,
+    /// `pgbouncer_direct`, `pgstandby_standby` and `mysqlreplica_replica`.
     #[must_use]
     pub fn url(&self, group: &str) -> &str {
         self.urls.get(group).unwrap_or_else(|| panic!("{group} was not started; started are {:?}", self.urls))
     }
 
     /// A server by its name: `redis`, `redlock0` to `4`, `ms0` to `2` (the master and its replicas, as
-    /// they started), `se0` to `2` (the sentinels), `cl0` to `5`.
+    /// they started), `se0` to `2` (the sentinels), `cl0` to `5`; `etcd`, `e0` to `2`; `zk`, `z1` to `3`;
+    /// `postgres`, `pgbouncer` and `pgpooled` (behind it), `pgs0` and `pgs1` (the standby); `mysql`, `my0`
+    /// and `my1` (the replica).
     #[must_use]
     pub fn server(&self, name: &str) -> Server {
         Server::new(&self.folder, name)
@@ -102,4 +170,10 @@ impl ServiceSet {
         drop(_lifeline);
         watcher.wait().await.expect("a child can be waited for");
     }
+}
+
+async fn servers(folder: &Path) -> Vec<Server> {
+    let status = script::run(folder, &["status"]).await;
+    let names = status.lines().filter_map(|line| line.split_whitespace().next());
+    names.map(|name| Server::new(folder, name)).collect()
 }

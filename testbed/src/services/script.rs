@@ -13,7 +13,12 @@ pub(super) fn command() -> Command {
             command.env_remove(name);
         }
     }
-    command.env_remove("SVC_BASE").env_remove("SVC_DIR").stdin(Stdio::null());
+    command
+        .env_remove("SVC_BASE")
+        .env_remove("SVC_DIR")
+        .env_remove("SVC_PLACES")
+        .env_remove("SVC_CLOCK")
+        .stdin(Stdio::null());
     command
 }
 

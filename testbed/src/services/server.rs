@@ -25,10 +25,15 @@ impl Server {
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        let file = self.folder.join(&self.name).join("port");
-        let port = std::fs::read_to_string(&file)
+        let [host, port] = ["host", "port"].map(|name| self.file(name));
+        format!("{host}:{port}").parse().expect("the script writes an address and a number")
+    }
+
+    fn file(&self, name: &str) -> String {
+        let file = self.folder.join(&self.name).join(name);
+        let text = std::fs::read_to_string(&file)
             .unwrap_or_else(|error| panic!("{}: {error}: is there a server {}?", file.display(), self.name));
-        SocketAddr::from(([127, 0, 0, 1], port.trim().parse().expect("the script writes a number")))
+        text.trim().to_owned()
     }
 
     /// Starts a killed server on the data that it had, and returns when it answers.

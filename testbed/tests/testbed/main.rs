@@ -6,7 +6,9 @@
     reason = "a test may panic, and waits in real time"
 )]
 
+mod groups;
 mod lockprobes;
+mod members;
 mod nemesis;
 mod owner;
 mod partitions;
@@ -28,9 +30,11 @@ fn main() -> ExitCode {
         owner::own(&what);
     }
     let redis = Missing::required(support::block_on(ServiceSet::available(&["redis"])));
-    let network = redis.or(Missing::optional(Partition::available()));
+    let network_alone = Missing::optional(Partition::available());
+    let network = redis.or(network_alone.clone());
     let trials: Vec<Trial> = [services::trials(&redis), partitions::trials(&network)]
         .into_iter()
+        .chain([groups::trials(), members::trials(&network_alone)])
         .chain([nemesis::trials(&redis, &network), lockprobes::trials()])
         .flatten()
         .collect();
