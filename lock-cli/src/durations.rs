@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use distlock::{Guarantees, WaitPolicy};
 
+/// Between two looks at the store.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+
 /// Reads a duration such as `500ms`, `30s` or `1h 30m`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
@@ -26,6 +29,15 @@ pub(crate) fn parse_hold(text: &str) -> Result<Duration, String> {
         return Err("that would never hold the lock; without --max-hold there is no limit".to_owned());
     }
     Ok(most)
+}
+
+/// Reads a pause between two looks at the store.
+pub(crate) fn parse_pause(text: &str) -> Result<Duration, String> {
+    let pause = parse(text)?;
+    if pause < SHORTEST_PAUSE {
+        return Err(format!("the shortest is {}, to spare the store", exactly(SHORTEST_PAUSE)));
+    }
+    Ok(pause)
 }
 
 /// Reads a ttl: a duration that at least one store can give.
@@ -99,5 +111,67 @@ mod tests {
     fn long_times_are_shown_without_their_dust() {
         assert_eq!(roughly(Duration::from_micros(29_700_123)), "29s");
         assert_eq!(roughly(Duration::from_micros(1_234_567)), "1s 234ms");
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What people write, and what is nearly that.
+    fn nearly_a_duration() -> impl Strategy<Value = String> {
+        let part = prop::sample::select(vec![
+            "0",
+            "1",
+            "30",
+            "007",
+            "18446744073709551615",
+            "-",
+            "+",
+            ".",
+            "5.5",
+            " ",
+            "s",
+            "ms",
+            "us",
+            "ns",
+            "m",
+            "h",
+            "day",
+            "years",
+            "sec",
+            "no",
+            "forever",
+            "\u{a0}",
+            "é",
+        ]);
+        prop::collection::vec(part, 0..7).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_bounded_duration_or_an_error_that_says_how(
+            text in prop_oneof![any::<String>(), nearly_a_duration()],
+        ) {
+            match parse(&text) {
+                Ok(duration) => prop_assert!(duration <= Guarantees::TTL_MAX),
+                Err(error) => prop_assert!(!error.is_empty()),
+            }
+            prop_assert!(parse_hold(&text).is_ok() <= parse(&text).is_ok_and(|most| !most.is_zero()));
+            prop_assert!(parse_ttl(&text).is_ok() <= parse(&text).is_ok_and(|ttl| !ttl.is_zero()));
+            if let Ok(WaitPolicy::UpTo(longest)) = parse_wait(&text) {
+                prop_assert!(!longest.is_zero());
+            }
+        }
+
+        #[test]
+        fn what_is_shown_exactly_reads_back(nanos in 0..=366 * 24 * 60 * 60 * 1_000_000_000_u64) {
+            let duration = Duration::from_nanos(nanos);
+            prop_assert_eq!(parse(&exactly(duration)), Ok(duration));
+            let shown = parse(&roughly(duration)).unwrap();
+            prop_assert!(shown <= duration && duration - shown < Duration::from_secs(1));
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use distlock::{Error, ErrorKind};
+use rustix::process::Signal;
 
 /// The command's exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(crate) enum Exit {
     Negative,
     /// The command line can't be carried out as it stands.
     BadUsage,
+    /// A file that was given is damaged.
+    BadData,
     /// The store can't be reached or can't serve now.
     Unreachable,
     /// The store refused, is set up wrongly or is damaged; or this machine refused.
@@ -32,12 +35,18 @@ impl Exit {
             Self::Success => 0,
             Self::Negative => 1,
             Self::BadUsage => 64,
+            Self::BadData => 65,
             Self::Unreachable => 69,
             Self::StoreError => 70,
             Self::Busy => 75,
             Self::Lost => 76,
             Self::Command(status) => status,
         }
+    }
+
+    /// The status after an interruption by this signal.
+    pub(crate) fn by(signal: Signal) -> Self {
+        Self::Command(128_u8.saturating_add(u8::try_from(signal.as_raw()).unwrap_or(0)))
     }
 
     /// The status for an error of this kind.
@@ -121,8 +130,13 @@ mod tests {
     }
 
     #[test]
+    fn an_interruption_gives_the_shells_status() {
+        assert_eq!(Exit::by(Signal::TERM).status(), 143);
+    }
+
+    #[test]
     fn a_commands_status_passes_through() {
         assert_eq!(Exit::Command(137).status(), 137);
-        assert_eq!((Exit::Success.status(), Exit::Negative.status()), (0, 1));
+        assert_eq!((Exit::Success.status(), Exit::Negative.status(), Exit::BadData.status()), (0, 1, 65));
     }
 }

@@ -1,6 +1,7 @@
 //! The library's own log, for those who ask for it.
 
-use std::io;
+use std::env;
+use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -13,7 +14,7 @@ const VARIABLE: &str = "DISTLOCK_LOG";
 /// Starts logging to standard error if the environment asks for it. Each store operation is a span,
 /// logged when it ends.
 pub(crate) fn start() -> Result<(), Failure> {
-    let Ok(filter) = std::env::var(VARIABLE) else { return Ok(()) };
+    let Ok(filter) = env::var(VARIABLE) else { return Ok(()) };
     let filter = EnvFilter::builder().parse(&filter).map_err(|error| {
         Failure::usage(format!("{VARIABLE} is no log filter ({error}); write for example `debug`"))
     })?;
@@ -22,6 +23,12 @@ pub(crate) fn start() -> Result<(), Failure> {
         .with_env_filter(filter)
         .with_span_events(FmtSpan::CLOSE)
         .with_writer(io::stderr)
+        .with_ansi(wants_colours())
         .try_init();
     Ok(())
+}
+
+/// Colours are for people: in a file or a pipe they are noise.
+fn wants_colours() -> bool {
+    io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

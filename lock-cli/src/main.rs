@@ -4,6 +4,7 @@ mod arguments;
 mod commands;
 mod durations;
 mod exit;
+mod labels;
 mod logging;
 mod message;
 mod output;

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use distlock::{LockClient, LockOptions, StoreUrl};
+use distlock::{LockClient, LockOptions, Metadata, StoreUrl};
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
 
@@ -24,22 +24,27 @@ pub(crate) fn ttl(global: &Global) -> Result<Duration, Failure> {
     Ok(given.unwrap_or(LockOptions::default().ttl))
 }
 
+/// What is stored about holders by itself: nothing, if the URL says so.
+pub(crate) fn metadata(global: &Global) -> Result<Metadata, Failure> {
+    let on = StoreUrl::parse(&url(global)?)?.take_switch("metadata")?.unwrap_or(true);
+    Ok(if on { Metadata::of_this_process() } else { Metadata::NONE })
+}
+
 /// The store's URL as it may be shown: without a password.
 pub(crate) fn shown_url(global: &Global) -> Result<String, Failure> {
     Ok(StoreUrl::parse(&url(global)?)?.to_string())
 }
 
-/// The store's URL, with the namespace that the command line asks for. The user's own store gets
+/// The store's URL, with the namespace and the options that the command line gives. The user's own store gets
 /// its folder.
 pub(crate) fn url(global: &Global) -> Result<String, Failure> {
     let url = match &global.url {
         Some(url) => url.clone(),
         None => own_store()?,
     };
-    Ok(match &global.namespace {
-        Some(namespace) => with_namespace(url, namespace),
-        None => url,
-    })
+    let namespace = global.namespace.iter().map(|namespace| ("namespace", namespace.as_str()));
+    let options = global.options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    Ok(namespace.chain(options).fold(url, |url, (name, value)| with_option(&url, name, value)))
 }
 
 fn own_store() -> Result<String, Failure> {
@@ -84,9 +89,9 @@ fn create(folder: &Path) -> Result<(), Failure> {
     })
 }
 
-fn with_namespace(url: String, namespace: &str) -> String {
+fn with_option(url: &str, name: &str, value: &str) -> String {
     let joint = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{joint}namespace={}", percent_encoded(namespace))
+    format!("{url}{joint}{}={}", percent_encoded(name), percent_encoded(value))
 }
 
 fn percent_encoded(text: &str) -> String {
@@ -125,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn the_namespace_joins_other_options() {
-        assert_eq!(with_namespace("memory:".into(), "a&b"), "memory:?namespace=a%26b");
-        assert_eq!(with_namespace("sqlite:x?ttl=5s".into(), "a"), "sqlite:x?ttl=5s&namespace=a");
+    fn an_option_joins_others() {
+        assert_eq!(with_option("memory:", "namespace", "a&b"), "memory:?namespace=a%26b");
+        assert_eq!(with_option("sqlite:x?ttl=5s", "poll", "1s"), "sqlite:x?ttl=5s&poll=1s");
     }
 }

@@ -12,7 +12,7 @@ use crate::store;
 pub(super) async fn execute(global: &Global, printer: &Printer, force: ForceUnlock) -> Result<Exit, Failure> {
     if !force.yes && !io::stdin().is_terminal() {
         return Err(Failure::usage(
-            "force-unlock takes a lock from a live holder; there is no terminal to ask on, so give --yes if you mean it",
+            "force-unlock takes a lock from a live holder, which may go on until its lease ends; there is no terminal to ask on, so give --yes if you mean it",
         ));
     }
     let client = store::connect(global).await?;
@@ -31,13 +31,15 @@ pub(super) async fn execute(global: &Global, printer: &Printer, force: ForceUnlo
     Ok(Exit::Success)
 }
 
+const WHAT_IT_DOES: &str = "
+This frees the lock for whoever comes next, with a higher token. Waiters keep their places. It does not stop
+the holder, which goes on until it notices: at its next renewal, at the latest when its lease ends. Until
+then two may work at once, unless what they work on compares tokens.
+";
+
 fn confirmed(lock: &Lock) -> io::Result<bool> {
     let mut stderr = io::stderr().lock();
-    write!(
-        stderr,
-        "{}The holder is not stopped by this: it may go on until its lease ends. Take the lock away? [y/N] ",
-        lock.text()
-    )?;
+    write!(stderr, "{}{WHAT_IT_DOES}Take the lock away? [y/N] ", lock.text())?;
     stderr.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

@@ -1,14 +1,19 @@
 //! What each command does, one file a command.
 
 mod bench;
+mod check;
 mod completions;
 mod conformance;
+mod doctor;
 mod force_unlock;
 mod info;
 mod inspect;
 mod list;
+mod man;
 mod run;
+mod schema;
 mod try_lock;
+mod watch;
 
 use std::future::Future;
 use std::time::Duration;
@@ -37,8 +42,13 @@ pub(crate) fn execute(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Inspect(inspect) => with_runtime(inspect::execute(&global, &printer, inspect)),
         Command::ForceUnlock(force) => with_runtime(force_unlock::execute(&global, &printer, force)),
         Command::Info => with_runtime(info::execute(&global, &printer)),
+        Command::Doctor(_) => with_runtime(doctor::execute(&global, &printer)),
+        Command::Watch(watch) => with_runtime(watch::execute(&global, &printer, watch)),
+        Command::Schema(schema) => with_runtime(schema::execute(&global, &printer, schema)),
         Command::Conformance(conformance) => conformance::execute(&global, &printer, conformance),
         Command::Bench(bench) => with_all_cores(bench::execute(&global, &printer, bench)),
+        Command::Check(check) => check::execute(&printer, &check),
+        Command::Man(man) => man::execute(&printer, &man),
         Command::Completions(completions) => completions::execute(&printer, &completions),
     }
 }

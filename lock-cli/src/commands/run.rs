@@ -1,17 +1,15 @@
 //! `distlock run`.
 
-use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 
 use distlock::{Error, LockClient, LockGuard, LockState, LostReason, Metadata, Release, WaitPolicy};
-use rustix::process::Signal;
 
 use crate::arguments::{Global, Run};
 use crate::durations::{exactly, roughly};
 use crate::exit::{Exit, Failure};
+use crate::labels;
 use crate::message::{is_watched, say};
-use crate::run::{Outcome, Signals, Supervision, asks_to_end};
+use crate::run::{Outcome, Signals, Supervision, asked_to_end};
 use crate::store;
 
 /// Default time between SIGTERM and SIGKILL; less for short ttls.
@@ -24,10 +22,11 @@ pub(super) async fn execute(global: &Global, run: Run) -> Result<Exit, Failure> 
         None => store::ttl(global)?,
     };
     let grace = grace(run.grace, ttl)?;
+    let labels = labels::of_run(&store::metadata(global)?, &run.command, &run.labels)?;
     let mut signals = Signals::listen().map_err(|error| Failure::system("can't listen to signals", error))?;
     let client = tokio::select! {
         client = store::connect(global) => client?,
-        signal = asked_to_end(&mut signals) => return Ok(ended_by(signal)),
+        signal = asked_to_end(&mut signals) => return Ok(Exit::by(signal)),
     };
     if !client.info().supports.processes {
         say(&format!(
@@ -35,8 +34,10 @@ pub(super) async fn execute(global: &Global, run: Run) -> Result<Exit, Failure> 
             client.info().name
         ));
     }
+    let clock = client.clock();
+    let asked = clock.now();
     let guard = tokio::select! {
-        guard = take(&client, &run, ttl) => match guard {
+        guard = take(&client, &run, ttl, labels) => match guard {
             Ok(guard) => guard,
             Err(error) => {
                 // Leaves the queue before this process ends, or its place would hold up others.
@@ -47,13 +48,26 @@ pub(super) async fn execute(global: &Global, run: Run) -> Result<Exit, Failure> 
         signal = asked_to_end(&mut signals) => {
             // Withdraws the attempt, so that nobody waits for it to run out.
             super::close(&client).await;
-            return Ok(ended_by(signal));
+            return Ok(Exit::by(signal));
         }
     };
-    let result = match Supervision::start(&guard, client.clock(), grace, &run.command, &mut signals) {
+    let granted = clock.now();
+    if run.verbose {
+        let (key, token, waited) = (guard.key(), guard.token(), roughly(granted.since(asked)));
+        say(&format!("`{key}`: locked after {waited}, with token {token}"));
+    }
+    let started = Supervision::start(&guard, clock.clone(), grace, run.on_lost, &run.command, &mut signals);
+    let result = match started {
         Ok(supervision) => {
             let outcome = supervision.run().await;
-            Ok(settle(guard, outcome).await)
+            let (key, ended) = (guard.key().clone(), clock.now());
+            let exit = settle(guard, outcome).await;
+            if run.verbose {
+                let (held, leaving) = (roughly(ended.since(granted)), roughly(clock.now().since(ended)));
+                let status = exit.status();
+                say(&format!("`{key}`: held for {held}, given back within {leaving}, status {status}"));
+            }
+            Ok(exit)
         }
         Err(failure) => {
             // It goes back with the client; there is nothing to add to the failure.
@@ -79,8 +93,7 @@ fn grace(given: Option<Duration>, ttl: Duration) -> Result<Duration, Failure> {
     Ok(grace)
 }
 
-async fn take(client: &LockClient, run: &Run, ttl: Duration) -> Result<LockGuard, Error> {
-    let metadata = with_command(&client.options().metadata, &run.command);
+async fn take(client: &LockClient, run: &Run, ttl: Duration, metadata: Metadata) -> Result<LockGuard, Error> {
     let mut options = client.options().defaults.clone().ttl(ttl).wait(run.wait).metadata(metadata);
     options.max_hold = run.max_hold.or(options.max_hold);
     if run.wait != WaitPolicy::No && is_watched() {
@@ -92,17 +105,6 @@ async fn take(client: &LockClient, run: &Run, ttl: Duration) -> Result<LockGuard
         }
     }
     client.lock_with(&run.key, &options).await
-}
-
-/// The client's labels and the command's name, without its arguments: those may be secret.
-fn with_command(metadata: &Metadata, command: &[OsString]) -> Metadata {
-    let name = command.first().map(Path::new).and_then(Path::file_name);
-    match name {
-        Some(name) if !metadata.is_empty() => {
-            metadata.label("command", &name.to_string_lossy()).unwrap_or_else(|_| metadata.clone())
-        }
-        _ => metadata.clone(),
-    }
 }
 
 /// Gives the lock back and says how it all ended.
@@ -132,7 +134,7 @@ async fn settle(guard: LockGuard, outcome: Outcome) -> Exit {
     let ttl = exactly(guard.ttl());
     match guard.unlock().await {
         Ok(Release::Released) if outcome.cut_short => {
-            say(&format!("`{key}`: the command was ended because its lock could not be kept in time"));
+            say(&format!("`{key}`: the command was told to end because its lock could not be kept in time"));
             status
         }
         Ok(Release::Released) => status,
@@ -145,19 +147,6 @@ async fn settle(guard: LockGuard, outcome: Outcome) -> Exit {
             status
         }
     }
-}
-
-async fn asked_to_end(signals: &mut Signals) -> Signal {
-    loop {
-        let signal = signals.next().await;
-        if asks_to_end(signal) {
-            return signal;
-        }
-    }
-}
-
-fn ended_by(signal: Signal) -> Exit {
-    Exit::Command(128_u8.saturating_add(u8::try_from(signal.as_raw()).unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -176,18 +165,5 @@ mod tests {
         assert_eq!(failure.exit, Exit::BadUsage);
         assert!(failure.message.contains("15s") && failure.message.contains("30s"), "{}", failure.message);
         assert!(grace(Some(Duration::ZERO), Duration::from_millis(100)).is_ok());
-    }
-
-    #[test]
-    fn the_label_is_the_name_without_arguments() {
-        let labels = Metadata::new([("host", "a")]).unwrap();
-        let with = with_command(&labels, &["/usr/bin/backup.sh".into(), "--password=x".into()]);
-        assert_eq!(with.encode(), "host=a command=backup.sh");
-        assert!(with_command(&Metadata::NONE, &["x".into()]).is_empty(), "metadata=off stays off");
-    }
-
-    #[test]
-    fn a_signal_while_waiting_gives_the_shells_status() {
-        assert_eq!(ended_by(Signal::TERM).status(), 143);
     }
 }

@@ -23,7 +23,7 @@ impl Forced {
 impl Report for Forced {
     fn text(&self) -> String {
         let status = match self.taken_from {
-            Some(_) => "taken away; the holder may go on until its lease ends",
+            Some(_) => "taken away; the holder may go on until it notices, at the latest when its lease ends",
             None => "nobody held it",
         };
         let mut lines = vec![("key", self.key.to_string()), ("status", status.to_owned())];

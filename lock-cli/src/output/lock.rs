@@ -7,6 +7,9 @@ use super::table::{columns, pairs};
 use super::{Report, millis};
 use crate::durations::roughly;
 
+/// The labels that the command and the library write by themselves.
+const OF_THE_PROCESS: [&str; 3] = ["host", "pid", "command"];
+
 /// One lock.
 #[derive(Debug, Serialize)]
 pub(crate) struct Lock {
@@ -47,13 +50,34 @@ impl From<Holder> for HolderReport {
 impl HolderReport {
     /// Lines about the holder.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
-        let who = if self.metadata.is_empty() { unknown() } else { self.metadata.to_string() };
         vec![
-            ("holder", who),
+            ("holder", self.who()),
+            ("labels", self.labels()),
             ("owner", self.owner.to_string()),
             ("token", self.token.to_string()),
             ("expires in", format!("{} unless renewed", self.expires_in)),
         ]
+    }
+
+    pub(super) const fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// Which process holds the lock, if it says so.
+    pub(super) fn who(&self) -> String {
+        self.told(|name| OF_THE_PROCESS.contains(&name))
+    }
+
+    /// What else the holder says.
+    pub(super) fn labels(&self) -> String {
+        self.told(|name| !OF_THE_PROCESS.contains(&name))
+    }
+
+    fn told(&self, wanted: impl Fn(&str) -> bool) -> String {
+        let escaped = self.metadata.encode().split(' ');
+        let parts: Vec<&str> =
+            escaped.filter(|part| wanted(part.split('=').next().unwrap_or_default())).collect();
+        if parts.concat().is_empty() { unknown() } else { parts.join(" ") }
     }
 }
 
@@ -91,16 +115,16 @@ impl Report for Lock {
 
 impl Report for Locks {
     fn text(&self) -> String {
-        let mut rows = vec![["KEY", "TOKEN", "EXPIRES IN", "WAITERS", "HOLDER"].map(str::to_owned)];
+        let mut rows = vec![["KEY", "TOKEN", "EXPIRES IN", "WAITERS", "HOLDER", "LABELS"].map(str::to_owned)];
         for lock in &self.0 {
             let key = || lock.key.to_string();
             if lock.holders.is_empty() {
-                rows.push([key(), unknown(), unknown(), count(lock.waiters), "nobody".to_owned()]);
+                rows.push([key(), unknown(), unknown(), count(lock.waiters), "nobody".to_owned(), unknown()]);
             }
             rows.extend(lock.holders.iter().map(|holder| {
                 let token = holder.token.to_string();
                 let left = holder.expires_in.clone();
-                [key(), token, left, count(lock.waiters), holder.metadata.to_string()]
+                [key(), token, left, count(lock.waiters), holder.who(), holder.labels()]
             }));
         }
         columns(&rows)
@@ -125,7 +149,7 @@ mod tests {
         let owner = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
         let holder = Holder::new(owner, FencingToken::MAX)
             .expires_in(Duration::from_millis(12_345))
-            .metadata(Metadata::new([("host", "a b"), ("pid", "7")]).unwrap());
+            .metadata(Metadata::new([("host", "a b"), ("pid", "7"), ("team", "x")]).unwrap());
         LockRecord::new(LockKey::new(*b"a\0%").unwrap()).holder(holder).waiters(2)
     }
 
@@ -133,7 +157,7 @@ mod tests {
     fn json_has_the_documented_fields() {
         assert_eq!(
             serde_json::to_string(&Locks::from(vec![record()])).unwrap(),
-            r#"[{"key":"a%00%25","holders":[{"owner":"000102030405060708090a0b0c0d0e0f","token":"9223372036854775807","expires_in_ms":12345,"metadata":{"host":"a b","pid":"7"}}],"waiters":2,"last_token":"9223372036854775807"}]"#
+            r#"[{"key":"a%00%25","holders":[{"owner":"000102030405060708090a0b0c0d0e0f","token":"9223372036854775807","expires_in_ms":12345,"metadata":{"host":"a b","pid":"7","team":"x"}}],"waiters":2,"last_token":"9223372036854775807"}]"#
         );
     }
 
@@ -142,6 +166,7 @@ mod tests {
         let text = Locks::from(vec![record(), LockRecord::new(LockKey::new("b").unwrap())]).text();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].starts_with("a%00%25  9223372036854775807  12s"), "{text}");
-        assert!(lines[2].ends_with("nobody"), "{text}");
+        assert!(lines[1].ends_with("2        host=a%20b pid=7  team=x"), "{text}");
+        assert!(lines[2].ends_with("nobody            -"), "{text}");
     }
 }

@@ -37,6 +37,8 @@ impl Report for Measured {
         add("resident memory", found.rss_kib.map(|memory| format!("{memory} KiB")));
         add("bare statements p50", found.floor_p50_us.map(micros));
         add("ratio to them", found.ratio.map(|ratio| format!("{ratio:.2}")));
+        add("the store's own lock", found.peer_ops_per_s.map(|times| format!("{times:.0} times a second")));
+        add("ratio to it", found.peer_ratio.map(|ratio| format!("{ratio:.2}")));
         pairs(lines)
     }
 }

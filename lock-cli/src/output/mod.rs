@@ -1,6 +1,10 @@
 //! Results on standard output, as text or as JSON. The JSON fields are listed in the README; they
 //! may gain company, but none changes its name or meaning.
 
+mod changed;
+mod checked;
+mod compared;
+mod diagnosis;
 mod forced;
 mod lock;
 mod measured;
@@ -13,6 +17,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub(crate) use self::changed::changes;
+pub(crate) use self::checked::Checked;
+pub(crate) use self::compared::{Changed, Compared};
+pub(crate) use self::diagnosis::Diagnosis;
 pub(crate) use self::forced::Forced;
 pub(crate) use self::lock::{Lock, Locks};
 pub(crate) use self::measured::Measured;
@@ -40,6 +48,11 @@ impl Printer {
 
     /// Prints a result.
     pub(crate) fn print(&self, report: &impl Report) -> Result<(), Failure> {
+        self.follow(report).map(|_| ())
+    }
+
+    /// Prints one of many results. `false` if nobody reads on.
+    pub(crate) fn follow(&self, report: &impl Report) -> Result<bool, Failure> {
         let text = match self.format {
             Format::Text => report.text(),
             Format::Json | Format::Junit => {
@@ -47,18 +60,22 @@ impl Printer {
                 json.map_err(|error| Failure::system("can't write the result as JSON", error))? + "\n"
             }
         };
-        self.raw(text.as_bytes())
+        write(text.as_bytes())
     }
 
     /// Prints bytes as they are. That nobody reads on (`| head`) is no failure.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
-        let mut stdout = io::stdout().lock();
-        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Failure::system("can't write the result to standard output", error))
-            }
-            _ => Ok(()),
-        }
+        write(bytes).map(|_| ())
+    }
+}
+
+/// Writes to standard output. `false` if nobody reads that.
+fn write(bytes: &[u8]) -> Result<bool, Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::system("can't write the result to standard output", error)),
     }
 }
 

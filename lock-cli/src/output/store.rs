@@ -99,6 +99,7 @@ impl Report for Store {
 
 const fn survival(scope: FenceScope) -> &'static str {
     match scope {
+        FenceScope::BestEffort => "may fall at any time: not for fencing",
         FenceScope::Process => "rise within this process",
         FenceScope::Instance => "rise while the server keeps its data",
         FenceScope::Durable => "rise across a crash, a restart, a power cut",

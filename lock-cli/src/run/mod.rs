@@ -7,6 +7,8 @@
 mod child;
 mod group;
 mod launcher;
+mod on_lost;
+mod orphans;
 mod procfs;
 mod relaunch;
 mod shepherd;
@@ -21,8 +23,9 @@ use std::process::ExitCode;
 
 use self::group::ProcessGroup;
 
+pub(crate) use self::on_lost::OnLost;
 pub(crate) use self::procfs::own_group;
-pub(crate) use self::signals::{Signals, asks_to_end};
+pub(crate) use self::signals::{Signals, asked_to_end};
 pub(crate) use self::supervise::{Outcome, Supervision};
 
 /// Plays the role that `run` started this process for, if it did.
@@ -32,7 +35,7 @@ pub(crate) fn second_role() -> Option<ExitCode> {
     let group = |argument: Option<OsString>| ProcessGroup::read(argument?.to_str()?);
     match role.to_str()? {
         launcher::ROLE => Some(launcher::main(arguments.collect())),
-        shepherd::ROLE => Some(shepherd::main(group(arguments.next()), arguments.next())),
+        shepherd::ROLE => Some(shepherd::main(group(arguments.next()), arguments.next(), arguments.next())),
         terminal::ROLE => Some(terminal::main(group(arguments.next()))),
         _ => None,
     }

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{self, SignalKind};
 
-use super::procfs;
+use super::{orphans, procfs};
 
 /// Signals that mean the command, not the wrapper.
 const FORWARDED: [Signal; 7] =
@@ -58,6 +58,17 @@ pub(super) fn deafen() -> io::Result<Runtime> {
     }
     drop(inside);
     Ok(runtime)
+}
+
+/// The next signal that asks to end. Process 1 reaps orphans meanwhile.
+pub(crate) async fn asked_to_end(signals: &mut Signals) -> Signal {
+    loop {
+        match signals.next().await {
+            signal if asks_to_end(signal) => return signal,
+            Signal::CHILD => orphans::reap(&[]),
+            _ => {}
+        }
+    }
 }
 
 /// Whether a signal asks the command to end.

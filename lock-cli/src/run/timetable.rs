@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use distlock::Instant;
 
+use super::on_lost::OnLost;
+
 /// The command is dead this much before its lock's validity ends, as a share of the ttl, so that the
 /// kill itself has time to take effect.
 const LEAD_SHARE: u32 = 20;
@@ -15,7 +17,7 @@ const LEAD_MOST: Duration = Duration::from_millis(50);
 pub(super) enum Due {
     /// Nothing: the lock is held, with time to spare.
     Nothing,
-    /// The command must be told to end.
+    /// The lock can't be kept any more: the command must be told to end, or the loss be told.
     Terminate,
     /// The command must be ended.
     Kill,
@@ -24,6 +26,7 @@ pub(super) enum Due {
 /// The times that follow from a lease's validity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timetable {
+    on_lost: OnLost,
     grace: Duration,
     lead: Duration,
     valid_until: Instant,
@@ -32,8 +35,13 @@ pub(super) struct Timetable {
 
 impl Timetable {
     /// For a lease of `ttl` that is valid until `valid_until`.
-    pub(super) fn new(ttl: Duration, grace: Duration, valid_until: Instant) -> Self {
-        Self { grace, lead: (ttl / LEAD_SHARE).min(LEAD_MOST), valid_until, lost_at: None }
+    pub(super) fn new(on_lost: OnLost, ttl: Duration, grace: Duration, valid_until: Instant) -> Self {
+        Self { on_lost, grace, lead: (ttl / LEAD_SHARE).min(LEAD_MOST), valid_until, lost_at: None }
+    }
+
+    /// What a loss means for the command.
+    pub(super) const fn on_lost(&self) -> OnLost {
+        self.on_lost
     }
 
     /// The lease was renewed. It is of no use to a lock that is lost.
@@ -55,6 +63,9 @@ impl Timetable {
 
     /// When the command is dead at the latest.
     pub(super) fn kill_at(&self) -> Instant {
+        if self.on_lost != OnLost::Kill {
+            return Instant::FAR;
+        }
         let by_validity = self.valid_until.minus(self.lead);
         match self.lost_at {
             Some(lost) => by_validity.min(lost.plus(self.grace)),
@@ -62,14 +73,21 @@ impl Timetable {
         }
     }
 
-    /// When somebody else must have ended it, should this process not get to it.
-    pub(super) fn kill_at_latest(&self) -> Instant {
-        self.kill_at().plus(self.lead / 2)
+    /// When somebody else must have done what is left to do, should this process not get to it.
+    pub(super) fn act_at_latest(&self) -> Instant {
+        match self.on_lost {
+            OnLost::Kill => self.kill_at().plus(self.lead / 2),
+            OnLost::Signal => self.terminate_at().plus(self.grace),
+            OnLost::Warn => Instant::FAR,
+        }
     }
 
-    /// When it is told to end.
+    /// When it is told to end, or the loss is told.
     pub(super) fn terminate_at(&self) -> Instant {
-        let by_validity = self.valid_until.minus(self.lead).minus(self.grace);
+        let by_validity = match self.on_lost {
+            OnLost::Kill | OnLost::Signal => self.valid_until.minus(self.lead).minus(self.grace),
+            OnLost::Warn => self.valid_until,
+        };
         self.lost_at.map_or(by_validity, |lost| lost.min(by_validity))
     }
 
@@ -87,8 +105,8 @@ impl Timetable {
     pub(super) fn until_next(&self, now: Instant) -> Option<Duration> {
         match self.due(now) {
             Due::Nothing => Some(self.terminate_at().since(now)),
-            Due::Terminate => Some(self.kill_at().since(now)),
-            Due::Kill => None,
+            Due::Terminate if self.on_lost == OnLost::Kill => Some(self.kill_at().since(now)),
+            Due::Terminate | Due::Kill => None,
         }
     }
 }
@@ -104,7 +122,7 @@ mod tests {
     }
 
     fn table() -> Timetable {
-        Timetable::new(30 * SECOND, 5 * SECOND, at(100))
+        Timetable::new(OnLost::Kill, 30 * SECOND, 5 * SECOND, at(100))
     }
 
     #[test]
@@ -148,8 +166,27 @@ mod tests {
 
     #[test]
     fn a_short_ttl_has_a_short_lead() {
-        let table = Timetable::new(Duration::from_millis(100), Duration::ZERO, at(100));
+        let table = Timetable::new(OnLost::Kill, Duration::from_millis(100), Duration::ZERO, at(100));
         assert_eq!(table.kill_at(), at(100).minus(Duration::from_millis(5)));
         assert_eq!(table.due(at(99)), Due::Nothing);
+    }
+    #[test]
+    fn who_is_only_told_is_never_killed() {
+        let mut table = Timetable::new(OnLost::Signal, 30 * SECOND, 5 * SECOND, at(100));
+        assert_eq!((table.due(at(94)), table.due(at(95))), (Due::Nothing, Due::Terminate));
+        assert_eq!(table.due(at(1000)), Due::Terminate);
+        assert_eq!(table.until_next(at(96)), None);
+        assert!(table.act_at_latest() < at(100), "a stopped wrapper's command is told in time");
+        table.lost(at(80));
+        assert_eq!(table.due(at(80)), Due::Terminate);
+    }
+
+    #[test]
+    fn a_loss_that_is_only_told_is_told_when_it_has_happened() {
+        let mut table = Timetable::new(OnLost::Warn, 30 * SECOND, 5 * SECOND, at(100));
+        assert_eq!((table.due(at(99)), table.due(at(100))), (Due::Nothing, Due::Terminate));
+        assert_eq!(table.act_at_latest(), Instant::FAR);
+        table.lost(at(80));
+        assert_eq!(table.due(at(81)), Due::Terminate);
     }
 }

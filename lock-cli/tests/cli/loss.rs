@@ -2,21 +2,22 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use sqlx::{Connection, SqliteConnection};
 
-use crate::rig::{HEART, Rig, Started, dead, ended, last_beat, uptime};
+use crate::rig::{HEART, Rig, Started, dead, ended, is_alive, last_beat, uptime};
 
 /// Ends properly when asked to, and says so.
 const POLITE: &str = "trap 'echo TERM > told; exit 0' TERM; echo $$ > pid; while :; do sleep 0.01; done";
 
 /// Somebody else who writes to the database and does not come to an end.
-struct Writer {
+pub(crate) struct Writer {
     runtime: tokio::runtime::Runtime,
     connection: SqliteConnection,
 }
 
 impl Writer {
-    fn start(rig: &Rig) -> Self {
+    pub(crate) fn start(rig: &Rig) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let path = rig.path("distlock/locks.db");
         let connection = runtime.block_on(async {
@@ -28,7 +29,7 @@ impl Writer {
         Self { runtime, connection }
     }
 
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.runtime.block_on(sqlx::query("ROLLBACK").execute(&mut self.connection)).unwrap();
     }
 }
@@ -127,4 +128,72 @@ fn the_longest_hold_ends_a_command_that_hangs() {
     let end = ended(&mut rig.run(&options, POLITE));
     assert_eq!(end.status, Some(76), "{end:?}");
     assert_eq!(rig.line("told"), "TERM");
+}
+
+#[test]
+fn a_command_that_is_only_told_is_not_killed() {
+    let rig = Rig::sqlite();
+    let script =
+        "trap 'echo TERM > told' TERM; echo $$ > pid; while ! test -e go; do sleep 0.01; done; exit 4";
+    let options = ["--ttl", "1s", "--grace", "200ms", "--on-lost", "signal", "k"];
+    let run = Started::from(&mut rig.run(&options, script));
+    let command = rig.pid("pid");
+    let writer = Writer::start(&rig);
+    assert_eq!(rig.line("told"), "TERM");
+    // Well past the time when it would have been killed.
+    let later = uptime() + Duration::from_secs(2);
+    crate::rig::eventually("some time", || (uptime() >= later).then_some(()));
+    writer.end();
+    assert!(is_alive(command));
+    std::fs::write(rig.path("go"), "").unwrap();
+    let end = run.end();
+    assert_eq!(end.status, Some(76), "{end:?}");
+    assert!(end.stderr.contains("sending SIGTERM") && !end.stderr.contains("SIGKILL"), "{end:?}");
+}
+
+#[test]
+fn a_command_that_is_only_told_is_told_of_a_stopped_wrapper_too() {
+    let rig = Rig::sqlite();
+    let script = "trap 'echo TERM > told' TERM; echo $$ > pid; while ! test -e go; do sleep 0.01; done";
+    let options = ["--ttl", "1s", "--grace", "200ms", "--on-lost", "signal", "k"];
+    let run = Started::from(&mut rig.run(&options, script));
+    let command = rig.pid("pid");
+    run.signal(Signal::STOP);
+    assert_eq!(rig.line("told"), "TERM");
+    assert!(is_alive(command));
+    run.signal(Signal::CONT);
+    std::fs::write(rig.path("go"), "").unwrap();
+    assert_eq!(run.end().status, Some(76));
+}
+
+#[test]
+fn a_command_whose_loss_is_only_warned_of_goes_on() {
+    let rig = Rig::sqlite();
+    let script = "trap 'echo TERM > told' TERM; echo $$ > pid; while ! test -e go; do sleep 0.01; done";
+    let options = ["--ttl", "1s", "--on-lost", "warn", "k"];
+    let run = Started::from(&mut rig.run(&options, script));
+    let command = rig.pid("pid");
+    assert_eq!(ended(&mut rig.distlock(&["force-unlock", "--yes", "k"])).status, Some(0));
+    // Well past the time when the loss shows, and when the command would have been killed.
+    let later = uptime() + Duration::from_secs(2);
+    crate::rig::eventually("some time", || (uptime() >= later).then_some(()));
+    assert!(is_alive(command));
+    std::fs::write(rig.path("go"), "").unwrap();
+    let end = run.end();
+    assert_eq!(end.status, Some(76), "a lost lock does not pass unseen: {end:?}");
+    assert!(end.stderr.contains("goes on without it") && end.stderr.contains("taken away"), "{end:?}");
+    assert!(!rig.path("told").exists(), "{end:?}");
+}
+
+#[test]
+fn even_then_the_death_of_the_wrapper_is_that_of_the_command() {
+    for on_lost in ["signal", "warn"] {
+        let rig = Rig::sqlite();
+        let script = "trap '' TERM; echo $$ > pid; sleep 600 & echo $! > background; wait; sleep 600";
+        let run = Started::from(&mut rig.run(&["--on-lost", on_lost, "k"], script));
+        let (command, background) = (rig.pid("pid"), rig.pid("background"));
+        run.signal(Signal::KILL);
+        dead(command);
+        dead(background);
+    }
 }

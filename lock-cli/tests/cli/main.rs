@@ -10,15 +10,25 @@
 
 mod rig;
 
+mod checking;
+mod comparing;
 #[cfg(feature = "sqlite")]
 mod exclusion;
+mod first_process;
+#[cfg(feature = "sqlite")]
+mod kills;
 #[cfg(feature = "sqlite")]
 mod looking;
 #[cfg(feature = "sqlite")]
 mod loss;
+#[cfg(feature = "sqlite")]
+mod mayhem;
 mod orphans;
+mod reference;
 mod running;
 mod signals;
 mod stores;
 mod terminal;
 mod usage;
+#[cfg(feature = "sqlite")]
+mod watching;

@@ -102,6 +102,11 @@ impl Started {
         kill_process(self.pid(), signal).unwrap();
     }
 
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.0.as_mut().unwrap().try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end.
     pub(crate) fn end(mut self) -> Ended {
         eventually("the command's end", || self.0.as_mut().unwrap().try_wait().unwrap());

@@ -1,8 +1,8 @@
 //! The shepherd: a second process that ends the command when the wrapper can't.
 //!
 //! It is started for one process group, and told over a pipe until when that may live. The
-//! shepherd kills the group at that instant, and at once when the pipe ends, which is when the
-//! wrapper died. So the command outlives its lock neither with a killed wrapper nor with one that
+//! shepherd kills the group at that instant (or tells it to end, if that is all that is wanted of a
+//! lost lock), and kills it at once when the pipe ends, which is when the wrapper died. So the command outlives its lock neither with a killed wrapper nor with one that
 //! is stopped or starved.
 
 mod orders;
@@ -18,6 +18,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use self::reports::Reports;
 use super::group::ProcessGroup;
+use super::on_lost::OnLost;
 use super::procfs;
 use super::relaunch::this_program;
 
@@ -31,6 +32,7 @@ pub(super) struct Shepherd {
     reports: Reports,
     group: ProcessGroup,
     owner: OwnerId,
+    on_lost: OnLost,
     clock: Clock,
     until: Instant,
 }
@@ -41,6 +43,7 @@ impl Shepherd {
     pub(super) fn start(
         group: ProcessGroup,
         owner: OwnerId,
+        on_lost: OnLost,
         clock: Clock,
         until: Instant,
     ) -> io::Result<Self> {
@@ -51,6 +54,7 @@ impl Shepherd {
         let mut process = this_program(ROLE)
             .arg(group.id().as_raw_pid().to_string())
             .arg(owner.to_string())
+            .arg(on_lost.word())
             .stdin(far_end)
             .stdout(Stdio::piped())
             .spawn()?;
@@ -60,7 +64,7 @@ impl Shepherd {
             let _ = process.kill();
             let _ = process.wait();
         })?;
-        let mut shepherd = Self { process, orders, reports, group, owner, clock, until };
+        let mut shepherd = Self { process, orders, reports, group, owner, on_lost, clock, until };
         shepherd.order(until)?;
         Ok(shepherd)
     }
@@ -92,7 +96,7 @@ impl Shepherd {
         Ok(())
     }
 
-    /// Whether the shepherd found the time to be over, and killed the group.
+    /// Whether the shepherd found the time to be over, and acted on the group.
     pub(super) fn has_acted(&mut self) -> bool {
         self.reports.is_time_over()
     }
@@ -105,7 +109,7 @@ impl Shepherd {
     }
 
     fn replace(&mut self, until: Instant) -> io::Result<()> {
-        let fresh = Self::start(self.group, self.owner, self.clock.clone(), until)?;
+        let fresh = Self::start(self.group, self.owner, self.on_lost, self.clock.clone(), until)?;
         let old = std::mem::replace(self, fresh);
         old.dismiss();
         Ok(())
@@ -130,6 +134,10 @@ impl Shepherd {
 }
 
 /// The shepherd's role.
-pub(super) fn main(group: Option<ProcessGroup>, owner: Option<OsString>) -> ExitCode {
-    watch::main(group, owner)
+pub(super) fn main(
+    group: Option<ProcessGroup>,
+    owner: Option<OsString>,
+    on_lost: Option<OsString>,
+) -> ExitCode {
+    watch::main(group, owner, on_lost)
 }

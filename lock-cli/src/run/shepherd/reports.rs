@@ -16,7 +16,7 @@ const START_TAKES: Duration = Duration::from_secs(10);
 pub(super) enum Report {
     /// No signal ends the shepherd any more.
     OnGuard,
-    /// The command's time is over, and it is killed now.
+    /// The command's time is over, and it is killed or told to end now.
     TimeIsOver,
 }
 

@@ -13,15 +13,23 @@ use super::orders::Inbox;
 use super::reports::Report;
 use crate::message::say;
 use crate::run::group::ProcessGroup;
+use crate::run::on_lost::OnLost;
 use crate::run::signals;
 use crate::run::strays::Strays;
 
 /// Poll runs on a clock that stands still while the machine is suspended; look at the real one this often.
 const CLOCK_CHECK: Duration = Duration::from_millis(250);
 
-pub(super) fn main(group: Option<ProcessGroup>, owner: Option<OsString>) -> ExitCode {
+pub(super) fn main(
+    group: Option<ProcessGroup>,
+    owner: Option<OsString>,
+    on_lost: Option<OsString>,
+) -> ExitCode {
     let owner = owner.and_then(|owner| owner.into_string().ok());
-    let (Some(group), Some(owner)) = (group, owner) else { return ExitCode::FAILURE };
+    let on_lost = on_lost.and_then(|word| OnLost::read(word.to_str()?));
+    let (Some(group), Some(owner), Some(on_lost)) = (group, owner, on_lost) else {
+        return ExitCode::FAILURE;
+    };
     // While we are in the command's session.
     let strays = Strays::of(group, &owner);
     // Not the wrapper's name: whoever ends processes by name must not hit both at once.
@@ -35,12 +43,13 @@ pub(super) fn main(group: Option<ProcessGroup>, owner: Option<OsString>) -> Exit
     let Ok(_deaf) = signals::deafen() else { return ExitCode::FAILURE };
     // If nobody hears it, the wrapper is dead, which the pipe with the orders shows next.
     Report::OnGuard.send();
-    Watch { group, strays, inbox: Inbox::default(), until: None }.run()
+    Watch { group, on_lost, strays, inbox: Inbox::default(), until: None }.run()
 }
 
 #[derive(Debug)]
 struct Watch {
     group: ProcessGroup,
+    on_lost: OnLost,
     strays: Strays,
     inbox: Inbox,
     until: Option<Instant>,
@@ -59,9 +68,15 @@ impl Watch {
             if self.until.is_some_and(|until| clock.now() >= until) {
                 // Before the kill: whoever sees the dead command finds this too.
                 Report::TimeIsOver.send();
-                self.group.kill();
-                self.strays.end();
-                return ExitCode::SUCCESS;
+                if self.on_lost == OnLost::Kill {
+                    self.group.kill();
+                    self.strays.end();
+                    return ExitCode::SUCCESS;
+                }
+                self.group.terminate();
+                self.strays.terminate();
+                // Still there for the wrapper's death.
+                self.until = None;
             }
         }
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, kill_current_process_group};
 
+use super::super::on_lost::OnLost;
 use super::Supervision;
 use crate::durations::roughly;
 use crate::message::say;
@@ -23,11 +24,12 @@ impl Supervision<'_> {
         // As much time as can be had. If it fails, there is less of it.
         let _ = self.guard.renew().await;
         self.look_at_lease();
-        let left = roughly(self.timetable.kill_at_latest().since(self.clock.now()));
-        say(&format!(
-            "`{}`: stopped; unless it goes on within {left}, it is killed and the lock given up",
-            self.guard.key()
-        ));
+        let left = roughly(self.guard.valid_until().since(self.clock.now()));
+        let fate = match self.timetable.on_lost() {
+            OnLost::Kill => "it is killed and the lock given up",
+            OnLost::Signal | OnLost::Warn => "the lock is given up",
+        };
+        say(&format!("`{}`: stopped; unless it goes on within {left}, {fate}", self.guard.key()));
         let _ = kill_current_process_group(Signal::TSTP);
         if self.was_stopped().await {
             return self.go_on();

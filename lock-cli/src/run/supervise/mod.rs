@@ -7,11 +7,12 @@ use std::fs::File;
 use std::time::Duration;
 
 use distlock::{Clock, LockGuard, LockState};
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::{Signal, kill_process};
 
 use super::child::{Change, CommandProcess, Ending};
 use super::launcher::{Launcher, NOT_RUNNABLE};
-use super::procfs;
+use super::on_lost::OnLost;
+use super::orphans;
 use super::shepherd::Shepherd;
 use super::signals::{Signals, asks_to_end};
 use super::strays::{OWNER, Strays};
@@ -61,6 +62,7 @@ impl<'a> Supervision<'a> {
         guard: &'a LockGuard,
         clock: Clock,
         grace: Duration,
+        on_lost: OnLost,
         command: &[OsString],
         signals: &'a mut Signals,
     ) -> Result<Self, Failure> {
@@ -75,14 +77,19 @@ impl<'a> Supervision<'a> {
                 format!("can't start a process for the command: {error}"),
             )
         })?;
-        let mut timetable = Timetable::new(guard.ttl(), grace, guard.valid_until());
-        let mut shepherd =
-            Shepherd::start(launcher.group(), guard.owner(), clock.clone(), timetable.kill_at_latest())
-                .map_err(|error| Failure::system("can't start the process that guards the command", error))?;
+        let mut timetable = Timetable::new(on_lost, guard.ttl(), grace, guard.valid_until());
+        let mut shepherd = Shepherd::start(
+            launcher.group(),
+            guard.owner(),
+            on_lost,
+            clock.clone(),
+            timetable.act_at_latest(),
+        )
+        .map_err(|error| Failure::system("can't start the process that guards the command", error))?;
         let state = guard.state();
         // The start may have taken time, and the lock been renewed meanwhile.
         timetable.renewed(guard.valid_until());
-        let told = shepherd.allow_until(timetable.kill_at_latest());
+        let told = shepherd.allow_until(timetable.act_at_latest());
         told.map_err(|error| Failure::system("can't tell the process that guards the command", error))?;
         if matches!(state, LockState::Lost(_)) || timetable.due(clock.now()) != Due::Nothing {
             // Before the launcher ends, or it would take that for our death.
@@ -137,14 +144,15 @@ impl<'a> Supervision<'a> {
         }
         self.command.reap();
         let group_is_empty = self.until_its_group_ends().await;
-        let cut_short = self.done != Due::Nothing || self.was_killed_in_our_stead(ending);
+        let cut_short = self.done != Due::Nothing || self.was_ended_in_our_stead(ending);
         self.shepherd.dismiss();
         Outcome { ending, cut_short, taken: self.timetable.was_taken(), group_is_empty }
     }
 
     /// Whether the shepherd ended the command, while this process was stopped or starved.
-    fn was_killed_in_our_stead(&mut self, ending: Ending) -> bool {
-        ending == Ending::Killed(Signal::KILL.as_raw()) && self.shepherd.has_acted()
+    fn was_ended_in_our_stead(&mut self, ending: Ending) -> bool {
+        let was_killed = ending == Ending::Killed(Signal::KILL.as_raw());
+        (was_killed || self.timetable.on_lost() == OnLost::Signal) && self.shepherd.has_acted()
     }
 
     async fn until_it_ends(&mut self) -> Ending {
@@ -212,7 +220,7 @@ impl<'a> Supervision<'a> {
             self.announce(state);
             self.state = state;
         }
-        let told = self.shepherd.allow_until(self.timetable.kill_at_latest());
+        let told = self.shepherd.allow_until(self.timetable.act_at_latest());
         if let Err(error) = told.and_then(|()| self.shepherd.keep_alive()) {
             say(&format!("can't replace the process that guards the command, going on without: {error}"));
         }
@@ -223,10 +231,13 @@ impl<'a> Supervision<'a> {
         match state {
             LockState::Held => say(&format!("`{key}`: the store answers again, the lock is still held")),
             LockState::Jeopardy => {
-                let left = self.timetable.terminate_at().since(self.clock.now());
-                let left = roughly(left);
+                let left = roughly(self.timetable.terminate_at().since(self.clock.now()));
+                let fate = match self.timetable.on_lost() {
+                    OnLost::Kill | OnLost::Signal => "the command is told to end",
+                    OnLost::Warn => "the lock is lost",
+                };
                 say(&format!(
-                    "`{key}`: the lock is not being renewed; unless that changes, the command is told to end in {left}"
+                    "`{key}`: the lock is not being renewed; unless that changes, {fate} in {left}"
                 ));
             }
             // The reason is said at the end.
@@ -237,10 +248,14 @@ impl<'a> Supervision<'a> {
     fn do_what_is_due(&mut self) {
         let due = self.timetable.due(self.clock.now());
         if due > self.done {
-            let what = if due == Due::Kill { "SIGKILL" } else { "SIGTERM" };
-            say(&format!("`{}`: the lock can't be kept, sending {what} to the command", self.guard.key()));
+            let does = match (self.timetable.on_lost(), due) {
+                (OnLost::Warn, _) => "the command goes on without it",
+                (_, Due::Kill) => "sending SIGKILL to the command",
+                _ => "sending SIGTERM to the command",
+            };
+            say(&format!("`{}`: the lock can't be kept, {does}", self.guard.key()));
             self.done = due;
-            if due == Due::Terminate {
+            if due == Due::Terminate && self.timetable.on_lost() != OnLost::Warn {
                 self.command.group().terminate();
                 self.strays.terminate();
             }
@@ -252,14 +267,15 @@ impl<'a> Supervision<'a> {
 
     fn pause(&self) -> Duration {
         let check = (self.guard.ttl() / 10).min(CLOCK_CHECK);
-        self.timetable.until_next(self.clock.now()).map_or(GROUP_CHECK, |next| next.min(check))
+        let now = self.clock.now();
+        let at_end = if self.timetable.due(now) == Due::Kill { GROUP_CHECK } else { check };
+        self.timetable.until_next(now).map_or(at_end, |next| next.min(check))
     }
 
     fn pass_on(&self, signal: Signal) {
         let group = self.command.group();
         match signal {
-            Signal::CHILD if getpid() == rustix::process::Pid::INIT => self.reap_strangers(),
-            Signal::CHILD => {}
+            Signal::CHILD => orphans::reap(&[self.command.pid(), self.shepherd.pid()]),
             Signal::CONT => self.go_on(),
             // These mean a program that knows what to do; others would die of them.
             Signal::USR1 | Signal::USR2 => {
@@ -271,16 +287,6 @@ impl<'a> Supervision<'a> {
                 group.signal(Signal::CONT);
             }
             signal => group.signal(signal),
-        }
-    }
-
-    /// Process 1 inherits orphans.
-    fn reap_strangers(&self) {
-        for zombie in procfs::zombies_of(getpid()) {
-            if zombie != self.command.pid() && zombie != self.shepherd.pid() {
-                // Somebody's orphan; how it ended is nobody's business.
-                let _ = rustix::process::waitpid(Some(zombie), rustix::process::WaitOptions::NOHANG);
-            }
         }
     }
 }
