@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use distlock::{Clock, FencingToken, LockClient, LockGuard, LockKey, MemoryBackend, OwnerId};
+use distlock::{Clock, FencingToken, LockClient, LockGuard, LockKey, LockOptions, MemoryBackend, OwnerId};
 use tokio::runtime::Runtime;
 
 const KEY: &str = "invoice/42";
+const HELD: [usize; 3] = [10, 1_000, 100_000];
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
@@ -115,17 +116,11 @@ fn hand_off(c: &mut Criterion) {
 
 fn renewal(c: &mut Criterion) {
     let mut group = c.benchmark_group("renewal of all held locks");
-    for locks in [10_usize, 1_000, 10_000] {
+    for locks in HELD {
         let runtime = runtime();
         let (clock, hand) = Clock::manual();
         let client = LockClient::new(Arc::new(MemoryBackend::with_clock(clock)));
-        let guards: Vec<LockGuard> = runtime.block_on(async {
-            let mut guards = Vec::with_capacity(locks);
-            for n in 0..locks {
-                guards.push(client.lock(format!("held/{n}")).await.unwrap());
-            }
-            guards
-        });
+        let guards = runtime.block_on(held(&client, locks));
         group.bench_function(BenchmarkId::from_parameter(locks), |b| {
             b.iter_custom(|times| {
                 runtime.block_on(async {
@@ -152,6 +147,54 @@ fn renewal(c: &mut Criterion) {
     }
 }
 
+async fn held(client: &LockClient, locks: usize) -> Vec<LockGuard> {
+    let mut guards = Vec::with_capacity(locks);
+    for n in 0..locks {
+        guards.push(client.lock(format!("held/{n}")).await.unwrap());
+    }
+    guards
+}
+
+/// What one lock costs that is due while so many others are not: the same, however many there are.
+fn one_renewal(c: &mut Criterion) {
+    let mut group = c.benchmark_group("renewal of the one that is due among held locks");
+    for locks in HELD {
+        let runtime = runtime();
+        let (clock, hand) = Clock::manual();
+        let client = LockClient::new(Arc::new(MemoryBackend::with_clock(clock)));
+        let day = LockOptions::default().ttl(Duration::from_secs(86_400));
+        let others = runtime.block_on(async {
+            let mut others = Vec::with_capacity(locks);
+            for n in 0..locks {
+                others.push(client.lock_with(format!("held/{n}"), &day).await.unwrap());
+            }
+            others
+        });
+        let brief = LockOptions::default().ttl(Duration::from_millis(30));
+        let due = runtime.block_on(client.lock_with("due", &brief)).unwrap();
+        group.bench_function(BenchmarkId::from_parameter(locks), |b| {
+            b.iter_custom(|times| {
+                runtime.block_on(async {
+                    let mut elapsed = Duration::ZERO;
+                    for _ in 0..times {
+                        let before = due.valid_until();
+                        let other = client.lock_with("other", &day).await.unwrap();
+                        hand.advance(due.ttl() / 3);
+                        let started = Instant::now();
+                        drop(other);
+                        while due.valid_until() <= before {
+                            tokio::task::yield_now().await;
+                        }
+                        elapsed += started.elapsed();
+                    }
+                    elapsed
+                })
+            });
+        });
+        drop((due, others));
+    }
+}
+
 fn values(c: &mut Criterion) {
     let key = LockKey::new(KEY).unwrap();
     let token = FencingToken::new(1_764_500_000_000_000).unwrap();
@@ -169,6 +212,6 @@ criterion_group! {
         .sample_size(20)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2));
-    targets = pairs, busy, hand_off, renewal, values
+    targets = pairs, busy, hand_off, renewal, one_renewal, values
 }
 criterion_main!(benches);

@@ -7,9 +7,10 @@ use std::time::Duration;
 use distlock::{
     Clock, Error, ErrorKind, Instant, LockClient, LockKey, LockOptions, Registry, Release, Result,
 };
+use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
-use crate::floor::pause;
+use crate::floor::{pause, think};
 use crate::machine::{cpu_time, rss_kib};
 
 /// Set in the environment of a process that is to contend.
@@ -27,6 +28,16 @@ pub(crate) struct Job {
     pub(crate) think: Duration,
     pub(crate) ttl: Duration,
     pub(crate) patience: Duration,
+    /// How many tasks want the lock.
+    pub(crate) tasks: usize,
+    /// Whether to say so once the lock is held.
+    pub(crate) announce: bool,
+}
+
+/// What a contender writes when it holds the lock, if it was asked to.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Holding {
+    pub(crate) token: u64,
 }
 
 /// When to work, as the second line: instants of the system's clock, in nanoseconds.
@@ -46,6 +57,8 @@ pub(crate) enum Answer {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) holds: Vec<Hold>,
+    /// How many of them each task had.
+    pub(crate) shares: Vec<u64>,
     pub(crate) lost: u64,
     pub(crate) commands: Option<u64>,
     pub(crate) cpu: Duration,
@@ -110,15 +123,40 @@ async fn work(client: &LockClient, job: &Job, shift: &Shift) -> Result<Report> {
     let key = LockKey::new(&job.key)?;
     let options = LockOptions::default().ttl(job.ttl).wait(distlock::WaitPolicy::UpTo(job.patience));
     pause(Instant::from_nanos(shift.start).since(clock.now())).await;
-    let mut report = Report::default();
     let (cpu, commands) = (cpu_time(), client.backend().commands_sent());
+    let tasks = (0..job.tasks).map(|_| contend_for(client, &key, &options, job, shift));
+    let mut report = Report::default();
+    for task in try_join_all(tasks).await? {
+        report.shares.push(task.holds.len() as u64);
+        report.holds.extend(task.holds);
+        report.lost += task.lost;
+    }
+    report.cpu = cpu_time().saturating_sub(cpu);
+    report.commands = client.backend().commands_sent().zip(commands).map(|(after, before)| after - before);
+    report.rss_kib = rss_kib();
+    Ok(report)
+}
+
+/// One task: takes the lock and gives it back until the shift is over.
+async fn contend_for(
+    client: &LockClient,
+    key: &LockKey,
+    options: &LockOptions,
+    job: &Job,
+    shift: &Shift,
+) -> Result<Report> {
+    let clock = Clock::system();
+    let mut report = Report::default();
     loop {
         let called = clock.now();
         if called >= Instant::from_nanos(shift.stop) {
             break;
         }
-        let guard = client.lock_with(&key, &options).await?;
+        let guard = client.lock_with(key, options).await?;
         let granted = clock.now();
+        if job.announce {
+            say(&Holding { token: guard.token().get() })?;
+        }
         pause(job.hold).await;
         let (token, valid_until) = (guard.token().get(), guard.valid_until());
         let ended = clock.now().min(valid_until);
@@ -130,11 +168,8 @@ async fn work(client: &LockClient, job: &Job, shift: &Shift) -> Result<Report> {
             ended: ended.as_nanos(),
             done: clock.now().as_nanos(),
         });
-        pause(job.think).await;
+        think(job.think, job.tasks == 1).await;
     }
-    report.cpu = cpu_time().saturating_sub(cpu);
-    report.commands = client.backend().commands_sent().zip(commands).map(|(after, before)| after - before);
-    report.rss_kib = rss_kib();
     Ok(report)
 }
 

@@ -6,6 +6,7 @@ use distlock::{BackendInfo, Fairness};
 use serde::Serialize;
 
 use crate::floor::BareTally;
+use crate::latency::Latency;
 use crate::options::Params;
 use crate::pairs::Tally;
 use crate::rounds::{Measured, Spent};
@@ -82,6 +83,27 @@ pub struct Figures {
     /// `p50_us` as a multiple of `floor_p50_us`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
+    /// Median time of a pair of the store's own lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_p50_us: Option<f64>,
+    /// Its pairs in a second, of all contenders together. Under contention each is a hand-off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_ops_per_s: Option<f64>,
+    /// `ops_per_s` as a multiple of `peer_ops_per_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_ratio: Option<f64>,
+    /// What the figures were made of.
+    #[serde(skip)]
+    pub(crate) traces: Traces,
+}
+
+/// Distributions, for whoever puts several runs together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Traces {
+    pub(crate) latency: Latency,
+    pub(crate) hand_off: Latency,
+    /// Operations by contender.
+    pub(crate) shares: Vec<u64>,
 }
 
 impl Figures {
@@ -122,6 +144,14 @@ impl Figures {
             floor_ops_per_s: None,
             floor_cpu_us_per_op: None,
             ratio: None,
+            peer_p50_us: None,
+            peer_ops_per_s: None,
+            peer_ratio: None,
+            traces: Traces {
+                latency: tally.latency.clone(),
+                hand_off: tally.hand_off.clone(),
+                shares: tally.pairs.clone(),
+            },
         }
     }
 
@@ -137,6 +167,12 @@ impl Figures {
         figures.cpu_us_per_op = cpu_us(measured.cpu.cpu, measured.cpu.operations);
         if let Some((bare, spent)) = &measured.floor {
             figures.beside(bare, spent);
+        }
+        if let Some((peer, spent)) = &measured.peer {
+            let ops_per_s = per(peer.operations as f64, spent.elapsed.as_secs_f64());
+            figures.peer_p50_us = Some(rounded(peer.latency.micros(0.5)));
+            figures.peer_ops_per_s = Some(rounded(ops_per_s));
+            figures.peer_ratio = Some(rounded(per(figures.ops_per_s, ops_per_s)));
         }
         figures
     }
@@ -170,7 +206,7 @@ fn cpu_us(cpu: Duration, operations: u64) -> f64 {
 }
 
 /// Jain's fairness index.
-fn jain(shares: &[u64]) -> f64 {
+pub(crate) fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|share| *share as f64).sum();
     let squares: f64 = shares.iter().map(|share| (*share as f64).powi(2)).sum();
     per(sum * sum, shares.len() as f64 * squares)
@@ -182,7 +218,7 @@ fn least_share(shares: &[u64]) -> f64 {
     (per(shares.iter().min().copied().unwrap_or(0) as f64, sum as f64) * 1e6).round() / 1e6
 }
 
-fn per(amount: f64, of: f64) -> f64 {
+pub(crate) fn per(amount: f64, of: f64) -> f64 {
     if of > 0.0 { amount / of } else { 0.0 }
 }
 

@@ -32,10 +32,13 @@ pub(crate) async fn run(
     let mut watch = Watch::over(&guards);
     let (started, cpu, commands) = (Instant::now(), cpu_time(), client.backend().commands_sent());
     let mut probes = 0;
+    // At any one instant some call is under way; what is there for each lock is there all the time.
+    let mut tasks = usize::MAX;
     while started.elapsed() < params.duration {
         tokio::time::sleep(PROBE_EVERY).await;
         watch.probe(client, &guards).await?;
         probes += 1;
+        tasks = tasks.min(Handle::current().metrics().num_alive_tasks());
         if probes % PROBES_PER_LOOK == 0 {
             watch.look(&guards);
         }
@@ -44,7 +47,7 @@ pub(crate) async fn run(
     let elapsed = started.elapsed();
     let cpu = cpu_time().saturating_sub(cpu);
     let sent = client.backend().commands_sent().zip(commands).map(|(after, before)| after - before);
-    let tasks = Handle::current().metrics().num_alive_tasks();
+    let tasks = tasks.min(Handle::current().metrics().num_alive_tasks());
     watch.tally.lost += release(guards).await?;
     let mut figures = watch.figures(client.info(), params, elapsed);
     figures.costs(sent, cpu);

@@ -1,12 +1,20 @@
 //! A distribution of latencies.
 
+use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
 /// A distribution of latencies, exact to three digits.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Latency(Histogram<u64>);
+
+/// Not each of its thousands of buckets.
+impl fmt::Debug for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Latency({} of up to {} ns)", self.0.len(), self.0.max())
+    }
+}
 
 impl Latency {
     pub(crate) fn new() -> Self {

@@ -4,6 +4,7 @@
     reason = "a benchmark measures with real time, and starts contenders as tasks of its own"
 )]
 
+pub mod compare;
 mod contender;
 mod figures;
 mod floor;
@@ -12,6 +13,7 @@ mod latency;
 mod line;
 mod machine;
 mod options;
+pub mod page;
 mod pairs;
 mod processes;
 mod rounds;

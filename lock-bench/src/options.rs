@@ -29,9 +29,14 @@ pub struct BenchOptions {
     pub think: Option<Duration>,
     /// The ttl of every lock.
     pub ttl: Option<Duration>,
+    /// How many tasks of each process want the lock, from 1 to 64; only for `processes`. Default: 1.
+    pub tasks: Option<usize>,
     /// Whether to measure the bare statements of the same operation too. Not for `held` and
     /// `processes`, and only for stores whose statements are known here. Default: no.
     pub floor: bool,
+    /// Whether to let as many contenders take the store's own lock too; only for `hot`, and for stores that have
+    /// one (etcd's lock service). Default: no.
+    pub peer: bool,
     /// Says how many bytes of heap are in use, in a program whose allocator counts them. Default: none.
     pub heap: Option<fn() -> usize>,
 }
@@ -54,6 +59,9 @@ pub struct Params {
     /// The ttl asked for.
     #[serde(rename = "ttl_ms", serialize_with = "millis")]
     pub ttl: Duration,
+    /// Tasks in each process, if there are several.
+    #[serde(rename = "tasks_per_process", skip_serializing_if = "is_one")]
+    pub tasks: usize,
 }
 
 impl BenchOptions {
@@ -67,7 +75,9 @@ impl BenchOptions {
             hold: None,
             think: None,
             ttl: None,
+            tasks: None,
             floor: false,
+            peer: false,
             heap: None,
         }
     }
@@ -107,10 +117,24 @@ impl BenchOptions {
         self
     }
 
+    /// Sets how many tasks of each process want the lock.
+    #[must_use]
+    pub const fn tasks(mut self, tasks: usize) -> Self {
+        self.tasks = Some(tasks);
+        self
+    }
+
     /// Sets whether to measure the bare statements too.
     #[must_use]
     pub const fn floor(mut self, floor: bool) -> Self {
         self.floor = floor;
+        self
+    }
+
+    /// Sets whether to measure the store's own locks too.
+    #[must_use]
+    pub const fn peer(mut self, peer: bool) -> Self {
+        self.peer = peer;
         self
     }
 
@@ -133,6 +157,7 @@ impl BenchOptions {
             hold: self.hold.unwrap_or(defaults.hold),
             think: self.think.unwrap_or(defaults.think),
             ttl: self.ttl.unwrap_or(defaults.ttl),
+            tasks: self.tasks.unwrap_or(1),
         };
         let most = if self.scenario == Scenario::Processes { 256 } else { 60_000 };
         let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(3600));
@@ -154,8 +179,17 @@ impl BenchOptions {
                 params.hold, params.think, params.duration
             ));
         }
+        if params.tasks == 0 || params.tasks > 64 {
+            return invalid(format!("{} tasks in a process can't be had; give 1 to 64", params.tasks));
+        }
+        if params.tasks > 1 && self.scenario != Scenario::Processes {
+            return invalid(format!("`{}` has one process; give contenders instead", self.scenario));
+        }
         if self.floor && matches!(self.scenario, Scenario::Held | Scenario::Processes) {
             return invalid(format!("`{}` has no floor; leave it out", self.scenario));
+        }
+        if self.peer && self.scenario != Scenario::Hot {
+            return invalid(format!("`{}` has no peer; measure it in `hot`", self.scenario));
         }
         Ok(params)
     }
@@ -171,6 +205,11 @@ impl Params {
 
 fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_secs_f64() * 1e3)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_one(tasks: &usize) -> bool {
+    *tasks == 1
 }
 
 fn invalid<T>(message: String) -> Result<T> {
@@ -198,6 +237,9 @@ mod tests {
             (hot.clone().duration(Duration::ZERO), "100ms"),
             (hot.hold(Duration::from_secs(9)), "9s"),
             (BenchOptions::new(Scenario::Held).floor(true), "no floor"),
+            (BenchOptions::new(Scenario::Spread).peer(true), "no peer"),
+            (BenchOptions::new(Scenario::Herd).tasks(4), "one process"),
+            (BenchOptions::new(Scenario::Processes).tasks(0), "1 to 64"),
         ] {
             let error = options.params().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOptions);

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::contender::{ASKED, Answer, Hold, Job, READY, Report, Shift};
+use crate::contender::{ASKED, Answer, Hold, Holding, Job, READY, Report, Shift};
 use crate::figures::Figures;
 use crate::options::Params;
 use crate::pairs::Tally;
@@ -37,6 +37,8 @@ pub(crate) async fn run(info: &BackendInfo, url: &str, params: Params, prefix: &
         think: params.think,
         ttl: params.ttl,
         patience: params.duration + PATIENCE,
+        tasks: params.tasks,
+        announce: false,
     };
     let mut contenders = try_join_all((0..params.contenders).map(|_| Contender::start(&job))).await?;
     let start = Clock::system().now().plus(RUN_UP);
@@ -51,14 +53,14 @@ pub(crate) async fn run(info: &BackendInfo, url: &str, params: Params, prefix: &
 
 /// One contender's process; killed when dropped.
 #[derive(Debug)]
-struct Contender {
-    _process: Child,
+pub(crate) struct Contender {
+    process: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Contender {
-    async fn start(job: &Job) -> Result<Self> {
+    pub(crate) async fn start(job: &Job) -> Result<Self> {
         let program = std::env::current_exe().map_err(|error| broken("find this program", error))?;
         let mut process = Command::new(program)
             .env(ASKED, "1")
@@ -70,7 +72,7 @@ impl Contender {
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
             return Err(Error::new(ErrorKind::Other, "a contender has no pipes"));
         };
-        let mut contender = Self { _process: process, input, output: BufReader::new(output).lines() };
+        let mut contender = Self { process, input, output: BufReader::new(output).lines() };
         contender.say(job).await?;
         let line = contender.line(PATIENCE).await?;
         if serde_json::from_str::<String>(&line).is_ok_and(|word| word == READY) {
@@ -84,10 +86,28 @@ impl Contender {
         }
     }
 
-    async fn say<T: Serialize + Sync>(&mut self, what: &T) -> Result<()> {
+    pub(crate) async fn say<T: Serialize + Sync>(&mut self, what: &T) -> Result<()> {
         let mut line = serde_json::to_vec(what).map_err(|error| broken("talk to a contender", error))?;
         line.push(b'\n');
         self.input.write_all(&line).await.map_err(|error| broken("talk to a contender", error))
+    }
+
+    /// Waits until it says that it holds the lock, with which token.
+    pub(crate) async fn holding(&mut self, limit: Duration) -> Result<u64> {
+        let line = self.line(limit).await?;
+        serde_json::from_str::<Holding>(&line).map(|holding| holding.token).or_else(|_| match read(&line)? {
+            Answer::Failed(error) => {
+                Err(Error::new(ErrorKind::Other, format!("a contender failed: {error}")))
+            }
+            Answer::Worked(_) => {
+                Err(Error::new(ErrorKind::Other, "a contender ended before it held the lock"))
+            }
+        })
+    }
+
+    /// Ends it as a crash would: SIGKILL.
+    pub(crate) async fn kill(&mut self) -> Result<()> {
+        self.process.kill().await.map_err(|error| broken("kill a contender", error))
     }
 
     async fn report(mut self, limit: Duration) -> Result<Report> {
@@ -124,9 +144,9 @@ fn broken(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> 
 }
 
 fn figures(info: &BackendInfo, params: Params, reports: &[Report]) -> Figures {
-    let mut tally = Tally::new(reports.len());
-    for (n, report) in reports.iter().enumerate() {
-        tally.pairs[n] = report.holds.len() as u64;
+    let mut tally = Tally::new(0);
+    for report in reports {
+        tally.pairs.extend(&report.shares);
         tally.lost += report.lost;
     }
     let mut holds: Vec<Hold> = reports.iter().flat_map(|report| report.holds.iter().copied()).collect();

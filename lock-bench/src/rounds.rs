@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use distlock::{LockClient, Result};
 
-use crate::floor::{Bare, BareTally, Floor};
+use crate::floor::{BareTally, Beside};
 use crate::machine::cpu_time;
 use crate::options::Params;
 use crate::pairs::{Pairs, Tally};
@@ -18,6 +18,8 @@ pub(crate) struct Measured {
     pub(crate) cpu: CpuFor,
     /// What the bare statements gave.
     pub(crate) floor: Option<(BareTally, Spent)>,
+    /// What the store's own locks gave.
+    pub(crate) peer: Option<(BareTally, Spent)>,
 }
 
 /// What rounds took.
@@ -27,6 +29,9 @@ pub(crate) struct Spent {
     pub(crate) cpu: Duration,
     pub(crate) commands: Option<u64>,
 }
+
+/// The peer's rounds are longer than the floor's: in each, its contenders have to queue anew.
+const TURNS: u32 = 5;
 
 /// CPU time for so many operations.
 #[derive(Clone, Copy, Debug)]
@@ -40,39 +45,57 @@ pub(crate) fn warm_up(params: &Params) -> Duration {
     (params.duration / 10).clamp(Duration::from_millis(20), Duration::from_secs(1))
 }
 
-/// Measures for the whole duration in one round.
-pub(crate) async fn measure(client: &LockClient, pairs: &Arc<Pairs>, params: &Params) -> Result<Measured> {
-    pairs.round(warm_up(params)).await?;
-    pairs.take();
-    let mut spent = Spent::default();
-    spent.round(client, pairs, params.duration).await?;
-    let cpu = plain_cpu(pairs, params, &spent).await?;
-    Ok(Measured { tally: pairs.take(), spent, cpu, floor: None })
+/// What is measured beside the client's own pairs.
+#[derive(Default)]
+pub(crate) struct Others {
+    pub(crate) floor: Option<Box<dyn Beside>>,
+    pub(crate) peer: Option<Box<dyn Beside>>,
 }
 
-/// Measures in short rounds with one of the floor after each, so that what else the machine does
-/// hits both alike.
-pub(crate) async fn measure_beside<F: Floor>(
+/// Measures in rounds with one of the others after each, so that what else the machine does hits all alike;
+/// without others in one round.
+pub(crate) async fn measure(
     client: &LockClient,
     pairs: &Arc<Pairs>,
-    floor: &Bare<F>,
     params: &Params,
+    others: &Others,
 ) -> Result<Measured> {
+    let Others { floor, peer } = others;
     pairs.round(warm_up(params)).await?;
-    floor.round(warm_up(params)).await?;
+    for other in [floor, peer].into_iter().flatten() {
+        other.round(warm_up(params)).await?;
+        other.take();
+    }
     pairs.take();
-    floor.take();
-    let length = (params.duration / 50).max((params.hold + params.think) * 4).max(Duration::from_millis(10));
-    let (mut spent, mut bare) = (Spent::default(), Spent::default());
+    let turn = params.duration / TURNS;
+    let length = match (floor, peer) {
+        (Some(_), _) => round(params),
+        (None, Some(_)) => turn,
+        (None, None) => params.duration,
+    };
+    let (mut spent, mut bare, mut theirs) = (Spent::default(), Spent::default(), Spent::default());
+    let mut next = turn;
     while spent.elapsed < params.duration {
         spent.round(client, pairs, length).await?;
-        let (started, cpu) = (Instant::now(), cpu_time());
-        floor.round(length).await?;
-        bare.elapsed += started.elapsed();
-        bare.cpu += cpu_time().saturating_sub(cpu);
+        if let Some(floor) = floor {
+            bare.beside(&**floor, length).await?;
+        }
+        if let Some(peer) = peer.as_ref().filter(|_| spent.elapsed >= next) {
+            theirs.beside(&**peer, turn).await?;
+            next += turn;
+        }
     }
     let cpu = plain_cpu(pairs, params, &spent).await?;
-    Ok(Measured { tally: pairs.take(), spent, cpu, floor: Some((floor.take(), bare)) })
+    let floor = floor.as_ref().map(|floor| (floor.take(), bare));
+    let peer = peer.as_ref().map(|peer| (peer.take(), theirs));
+    Ok(Measured { tally: pairs.take(), spent, cpu, floor, peer })
+}
+
+/// How long a round beside the floor is. What the machine does changes within milliseconds, so a single
+/// contender takes very short turns with the floor. Contenders beside others need time to meet.
+fn round(params: &Params) -> Duration {
+    let (part, least) = if params.contenders == 1 { (1000, 5) } else { (50, 10) };
+    (params.duration / part).max((params.hold + params.think) * 4).max(Duration::from_millis(least))
 }
 
 /// CPU time of the measured pairs. Of a single contender it is taken again without the measuring,
@@ -89,6 +112,14 @@ async fn plain_cpu(pairs: &Arc<Pairs>, params: &Params, spent: &Spent) -> Result
 }
 
 impl Spent {
+    async fn beside(&mut self, other: &dyn Beside, length: Duration) -> Result<()> {
+        let (started, cpu) = (Instant::now(), cpu_time());
+        other.round(length).await?;
+        self.elapsed += started.elapsed();
+        self.cpu += cpu_time().saturating_sub(cpu);
+        Ok(())
+    }
+
     async fn round(&mut self, client: &LockClient, pairs: &Arc<Pairs>, length: Duration) -> Result<()> {
         let (started, cpu, commands) = (Instant::now(), cpu_time(), client.backend().commands_sent());
         pairs.round(length).await?;

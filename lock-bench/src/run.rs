@@ -5,14 +5,22 @@ use std::sync::Arc;
 use distlock::{Error, ErrorKind, LockClient, Registry, Result, StoreUrl};
 
 use crate::figures::Figures;
-#[cfg(feature = "redis")]
-use crate::floor::RedisFloor;
+#[cfg(feature = "mysql")]
+use crate::floor::MySqlFloor;
+#[cfg(feature = "postgres")]
+use crate::floor::PostgresFloor;
 #[cfg(feature = "sqlite")]
 use crate::floor::SqliteFloor;
-use crate::floor::{Bare, Floor, MemoryFloor};
+#[cfg(feature = "zk")]
+use crate::floor::ZkFloor;
+use crate::floor::{Bare, Beside, Floor, MemoryFloor};
+#[cfg(feature = "etcd")]
+use crate::floor::{EtcdFloor, EtcdLockService};
+#[cfg(feature = "redis")]
+use crate::floor::{RedisFloor, RedlockFloor};
 use crate::options::{BenchOptions, Params};
 use crate::pairs::Pairs;
-use crate::rounds::{Measured, measure, measure_beside};
+use crate::rounds::{Others, measure};
 use crate::scenario::Scenario;
 use crate::{held, machine, processes};
 
@@ -50,11 +58,15 @@ async fn in_process(
 ) -> Result<Figures> {
     let scenario = options.scenario;
     let pairs = Arc::new(Pairs::new(client, params, scenario.one_key(), prefix)?);
-    let measured = if options.floor {
-        with_floor(client, url, &pairs, &params, scenario).await?
-    } else {
-        measure(client, &pairs, &params).await?
-    };
+    let parsed = StoreUrl::parse(url)?;
+    let mut others = Others::default();
+    if options.floor {
+        others.floor = Some(floor_of(&parsed, params, scenario).await?);
+    }
+    if options.peer {
+        others.peer = Some(peer_of(&parsed, params).await?);
+    }
+    let measured = measure(client, &pairs, &params, &others).await?;
     let mut figures = Figures::of_pairs(client.info(), scenario, params, &measured);
     figures.violations = pairs.violations();
     figures.order(client.info(), pairs.inversions());
@@ -62,20 +74,38 @@ async fn in_process(
     Ok(figures)
 }
 
-async fn with_floor(
-    client: &LockClient,
-    url: &str,
-    pairs: &Arc<Pairs>,
-    params: &Params,
-    scenario: Scenario,
-) -> Result<Measured> {
-    let url = StoreUrl::parse(url)?;
+/// Whether the store's bare statements are known.
+pub(crate) fn floor_is_known(url: &StoreUrl) -> bool {
+    let known: [(&[&str], bool); 7] = [
+        (&["memory"], true),
+        (&["etcd"], cfg!(feature = "etcd")),
+        (&["redis", "valkey", "redlock"], cfg!(feature = "redis")),
+        (&["postgres", "postgresql"], cfg!(feature = "postgres")),
+        (&["mysql", "mariadb"], cfg!(feature = "mysql")),
+        (&["zk"], cfg!(feature = "zk")),
+        (&["sqlite"], cfg!(feature = "sqlite")),
+    ];
+    known.iter().any(|(schemes, is_built)| *is_built && schemes.contains(&url.scheme.as_str()))
+}
+
+/// The bare statements of the store.
+async fn floor_of(url: &StoreUrl, params: Params, scenario: Scenario) -> Result<Box<dyn Beside>> {
     match url.scheme.as_str() {
-        "memory" => beside::<MemoryFloor>(client, &url, pairs, params, scenario).await,
+        "memory" => floor::<MemoryFloor>(url, params, scenario).await,
+        #[cfg(feature = "etcd")]
+        "etcd" => floor::<EtcdFloor>(url, params, scenario).await,
         #[cfg(feature = "redis")]
-        "redis" | "valkey" => beside::<RedisFloor>(client, &url, pairs, params, scenario).await,
+        "redis" | "valkey" => floor::<RedisFloor>(url, params, scenario).await,
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => floor::<PostgresFloor>(url, params, scenario).await,
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => floor::<MySqlFloor>(url, params, scenario).await,
+        #[cfg(feature = "zk")]
+        "zk" => floor::<ZkFloor>(url, params, scenario).await,
+        #[cfg(feature = "redis")]
+        "redlock" => floor::<RedlockFloor>(url, params, scenario).await,
         #[cfg(feature = "sqlite")]
-        "sqlite" => beside::<SqliteFloor>(client, &url, pairs, params, scenario).await,
+        "sqlite" => floor::<SqliteFloor>(url, params, scenario).await,
         other => Err(Error::new(
             ErrorKind::Unsupported,
             format!("the bare statements of `{other}:` are not known; measure without the floor"),
@@ -83,13 +113,20 @@ async fn with_floor(
     }
 }
 
-async fn beside<F: Floor>(
-    client: &LockClient,
-    url: &StoreUrl,
-    pairs: &Arc<Pairs>,
-    params: &Params,
-    scenario: Scenario,
-) -> Result<Measured> {
-    let floor = Bare::<F>::open(url, *params, scenario.one_key()).await?;
-    measure_beside(client, pairs, &floor, params).await
+async fn floor<F: Floor>(url: &StoreUrl, params: Params, scenario: Scenario) -> Result<Box<dyn Beside>> {
+    Ok(Box::new(Bare::<F>::open(url, params, scenario.one_key()).await?))
+}
+
+/// The store's own locks, for which contenders queue in the store.
+#[cfg_attr(not(feature = "etcd"), expect(unused_variables, reason = "etcd alone has such locks"))]
+async fn peer_of(url: &StoreUrl, params: Params) -> Result<Box<dyn Beside>> {
+    #[cfg(feature = "etcd")]
+    if url.scheme == "etcd" {
+        // Each contender as if it had a key of its own, since none queues here.
+        return Ok(Box::new(Bare::<EtcdLockService>::open(url, params, false).await?));
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!("`{}:` has no locks of its own to compare with; measure without the peer", url.scheme),
+    ))
 }

@@ -1,24 +1,51 @@
 //! The least that a safe lock costs on a store: its bare statements, queued in process.
 
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod connections;
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "etcd")]
+mod etcd_lock_service;
 mod memory;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod redlock;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "zk")]
+mod zk;
 
 use std::iter;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use distlock::{Error, ErrorKind, Result, StoreUrl};
+use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+#[cfg(feature = "etcd")]
+pub(crate) use self::etcd::EtcdFloor;
+#[cfg(feature = "etcd")]
+pub(crate) use self::etcd_lock_service::EtcdLockService;
 pub(crate) use self::memory::MemoryFloor;
+#[cfg(feature = "mysql")]
+pub(crate) use self::mysql::MySqlFloor;
+#[cfg(feature = "postgres")]
+pub(crate) use self::postgres::PostgresFloor;
 #[cfg(feature = "redis")]
 pub(crate) use self::redis::RedisFloor;
+#[cfg(feature = "redis")]
+pub(crate) use self::redlock::RedlockFloor;
 #[cfg(feature = "sqlite")]
 pub(crate) use self::sqlite::SqliteFloor;
+#[cfg(feature = "zk")]
+pub(crate) use self::zk::ZkFloor;
 use crate::latency::Latency;
 use crate::options::Params;
 
@@ -37,6 +64,15 @@ pub(crate) trait Floor: Send + Sized + 'static {
 
     /// Gives it back.
     fn release(&mut self, lane: usize) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// What is measured beside the client, in turn with it.
+pub(crate) trait Beside: Send + Sync {
+    /// Lets all contenders work for `length`.
+    fn round(&self, length: Duration) -> BoxFuture<'_, Result<()>>;
+
+    /// Takes out what was measured since the last time.
+    fn take(&self) -> BareTally;
 }
 
 /// The contenders of a scenario, working with bare statements.
@@ -75,8 +111,7 @@ impl<F: Floor> Bare<F> {
         Ok(Self { lanes, one_key, params, tally: Arc::new(StdMutex::new(BareTally::new())) })
     }
 
-    /// Lets all contenders work for `length`.
-    pub(crate) async fn round(&self, length: Duration) -> Result<()> {
+    async fn work(&self, length: Duration) -> Result<()> {
         let until = Instant::now() + length;
         let alone = self.lanes.len() == self.params.contenders
             && self.params.hold.is_zero()
@@ -93,9 +128,14 @@ impl<F: Floor> Bare<F> {
         }
         Ok(())
     }
+}
 
-    /// Takes out what was measured since the last time.
-    pub(crate) fn take(&self) -> BareTally {
+impl<F: Floor> Beside for Bare<F> {
+    fn round(&self, length: Duration) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.work(length))
+    }
+
+    fn take(&self) -> BareTally {
         std::mem::replace(&mut *lock(&self.tally), BareTally::new())
     }
 }

@@ -1,49 +1,28 @@
 //! The floor of the Redis store: two scripts on one connection.
 
-use distlock::{Error, ErrorKind, OwnerId, Result, StoreUrl};
+use std::sync::Arc;
+use std::time::Duration;
+
+use distlock::redis::BareScripts;
+use distlock::{Claim, Error, ErrorKind, LockKey, Metadata, OwnerId, Result, StoreUrl};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
-use redis::{
-    Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo, RedisResult, Script,
-};
+use redis::{Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo, RedisResult};
 
 use super::Floor;
 
-/// The same record as the store's: without the deadline in it a slot that moves would end the lock,
-/// and without the labels nobody could say who holds it.
-const ACQUIRE: &str = "
-local time = redis.call('TIME')
-local now, key = time[1] * 1000000 + time[2], KEYS[1]
-local record = redis.call('HMGET', key, 'token', 'owner', 'deadline')
-if record[2] and tonumber(record[3]) > now then return false end
-local token = string.format('%.0f', math.max((record[1] or 0) + 1, now))
-redis.call('HSET', key, 'token', token, 'owner', ARGV[1],
-    'deadline', string.format('%.0f', now + ARGV[2]), 'ttl', ARGV[2], 'metadata', ARGV[3])
-redis.call('PEXPIREAT', key, string.format('%.0f', now / 1000 + 86400000))
-return token";
-
-/// Gives it back, if it is still its owner's.
-const RELEASE: &str = "
-local key = KEYS[1]
-if redis.call('HGET', key, 'owner') ~= ARGV[1] then return 0 end
-redis.call('HDEL', key, 'owner', 'deadline', 'ttl', 'metadata')
-return 1";
-
-/// As long as the labels of a holder are.
-const METADATA: &str = "host=localhost pid=12345";
-
-const TTL_MICROS: u64 = 30_000_000;
+pub(super) const TTL: Duration = Duration::from_secs(30);
 
 const DEFAULT_PORT: u16 = 6379;
 
-/// A connection that all keys share, as the backend's do. A script of the driver's is one command.
+/// A connection that all keys share, as the backend's do, and the backend's own scripts.
 #[derive(Debug)]
 pub(crate) struct RedisFloor {
     connection: MultiplexedConnection,
-    acquire: Script,
-    release: Script,
-    run: u64,
-    owner: String,
+    scripts: Arc<BareScripts>,
+    metadata: Metadata,
+    /// What this lane holds.
+    claim: Claim,
 }
 
 impl Floor for RedisFloor {
@@ -54,59 +33,46 @@ impl Floor for RedisFloor {
         else {
             return Err(Error::new(ErrorKind::Unsupported, "the floor is known of `redis://host` alone"));
         };
-        let connection =
+        let mut connection =
             connect(url, &host.name, host.port).await.map_err(|error| failed("connect", error))?;
-        Ok(Self::on(connection, fastrand::u64(..)))
+        let scripts = BareScripts::new(&format!("bench-floor/{:016x}:", fastrand::u64(..)));
+        scripts.load(&mut connection).await.map_err(|error| failed("load the scripts", error))?;
+        let (metadata, claim) = (Metadata::of_this_process(), Claim::mint(LockKey::new("0")?));
+        Ok(Self { connection, scripts: Arc::new(scripts), metadata, claim })
     }
 
     fn another(&self) -> Option<Self> {
-        Some(Self::on(self.connection.clone(), self.run))
+        Some(Self {
+            connection: self.connection.clone(),
+            scripts: Arc::clone(&self.scripts),
+            metadata: self.metadata.clone(),
+            claim: self.claim.clone(),
+        })
     }
 
     async fn acquire(&mut self, lane: usize) -> Result<()> {
-        self.owner = OwnerId::random().to_string();
-        let token: Option<String> = self
-            .acquire
-            .key(self.key(lane))
-            .arg(&self.owner)
-            .arg(TTL_MICROS)
-            .arg(METADATA)
-            .invoke_async(&mut self.connection)
-            .await
-            .map_err(|error| failed("take the bare lock", error))?;
-        match token {
-            Some(_) => Ok(()),
-            None => Err(Error::new(ErrorKind::Other, "the bare lock was not free")),
+        self.claim = Claim::new(LockKey::new(lane.to_string())?, OwnerId::random());
+        let granted = self.scripts.acquire(&mut self.connection, &self.claim, TTL, &self.metadata).await;
+        match granted.map_err(|error| failed("take the bare lock", error))? {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Other, "the bare lock was not free")),
         }
     }
 
-    async fn release(&mut self, lane: usize) -> Result<()> {
-        let released: i64 = self
-            .release
-            .key(self.key(lane))
-            .arg(&self.owner)
-            .invoke_async(&mut self.connection)
-            .await
-            .map_err(|error| failed("release the bare lock", error))?;
-        match released {
-            1 => Ok(()),
-            _ => Err(Error::new(ErrorKind::Other, "the bare lock was not held")),
+    async fn release(&mut self, _: usize) -> Result<()> {
+        let released = self.scripts.release(&mut self.connection, &self.claim).await;
+        match released.map_err(|error| failed("release the bare lock", error))? {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Other, "the bare lock was not held")),
         }
     }
 }
 
-impl RedisFloor {
-    fn on(connection: MultiplexedConnection, run: u64) -> Self {
-        let (acquire, release) = (Script::new(ACQUIRE), Script::new(RELEASE));
-        Self { connection, acquire, release, run, owner: String::new() }
-    }
-
-    fn key(&self, lane: usize) -> String {
-        format!("bench-floor/{:016x}/{lane}", self.run)
-    }
-}
-
-async fn connect(url: &StoreUrl, host: &str, port: Option<u16>) -> RedisResult<MultiplexedConnection> {
+pub(super) async fn connect(
+    url: &StoreUrl,
+    host: &str,
+    port: Option<u16>,
+) -> RedisResult<MultiplexedConnection> {
     let mut settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
     settings = settings.set_db(url.path.parse().unwrap_or(0));
     if let Some(user) = &url.user {
@@ -122,6 +88,6 @@ async fn connect(url: &StoreUrl, host: &str, port: Option<u16>) -> RedisResult<M
     Client::open(info)?.get_multiplexed_async_connection().await
 }
 
-fn failed(what: &str, error: redis::RedisError) -> Error {
+pub(super) fn failed(what: &str, error: redis::RedisError) -> Error {
     Error::new(ErrorKind::Unavailable, format!("can't {what} for the floor")).caused_by(error)
 }
