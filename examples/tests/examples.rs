@@ -1,5 +1,5 @@
-//! Runs every example on every embedded store, and on the Redis server that `LOCK_TEST_REDIS_URL` names if
-//! there is one, and checks what it says.
+//! Runs every example on every embedded store, and on the servers that `LOCK_TEST_REDIS_URL`,
+//! `LOCK_TEST_POSTGRES_URL` and `LOCK_TEST_MYSQL_URL` name if there are any, and checks what it says.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
@@ -14,11 +14,16 @@ fn stores() -> (TempDir, Vec<String>) {
     if cfg!(feature = "sqlite") {
         urls.push(format!("sqlite:{}", folder.path().join("locks.db").display()));
     }
-    if cfg!(feature = "redis")
-        && let Ok(url) = std::env::var("LOCK_TEST_REDIS_URL")
-    {
-        let joint = if url.contains('?') { '&' } else { '?' };
-        urls.push(format!("{url}{joint}namespace={}", distlock::OwnerId::random()));
+    let servers = [
+        ("LOCK_TEST_REDIS_URL", cfg!(feature = "redis")),
+        ("LOCK_TEST_POSTGRES_URL", cfg!(feature = "postgres")),
+        ("LOCK_TEST_MYSQL_URL", cfg!(feature = "mysql")),
+    ];
+    for (variable, _) in servers.iter().filter(|(_, is_built)| *is_built) {
+        if let Ok(url) = std::env::var(variable) {
+            let joint = if url.contains('?') { '&' } else { '?' };
+            urls.push(format!("{url}{joint}namespace={}", distlock::OwnerId::random()));
+        }
     }
     (folder, urls)
 }
@@ -78,6 +83,12 @@ fn fenced_write() {
             "A fenced file:",
             "is refused: token ",
             "starts over",
+            "The balance is 130, as it should be.",
+            #[cfg(feature = "sqlite")]
+            "A fenced database:",
+            #[cfg(feature = "sqlite")]
+            "is refused: token ",
+            #[cfg(feature = "sqlite")]
             "The balance is 130, as it should be.",
         ],
     );

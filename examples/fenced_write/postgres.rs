@@ -1,0 +1,46 @@
+//! A balance in PostgreSQL.
+
+use async_trait::async_trait;
+use distlock::postgres::FenceTable;
+use distlock::{FencingToken, LockKey};
+use sqlx::{PgPool, Postgres};
+
+use crate::{ACCOUNT, Failure, Register};
+
+pub(crate) struct Balance {
+    pool: PgPool,
+    fence: FenceTable<Postgres>,
+}
+
+impl Balance {
+    pub(crate) async fn open(url: &str) -> Result<Self, Failure> {
+        let pool = PgPool::connect(url).await?;
+        let fence = FenceTable::new(pool.clone());
+        fence.create().await?;
+        sqlx::query("CREATE TABLE IF NOT EXISTS distlock_example (account bigint PRIMARY KEY, balance bigint NOT NULL)").execute(&pool).await?;
+        sqlx::query(
+            "INSERT INTO distlock_example VALUES (7, 100) ON CONFLICT (account) DO UPDATE SET balance = 100",
+        )
+        .execute(&pool)
+        .await?;
+        Ok(Self { pool, fence })
+    }
+}
+
+#[async_trait]
+impl Register for Balance {
+    async fn read(&self) -> Result<u64, Failure> {
+        let select = "SELECT balance FROM distlock_example WHERE account = 7";
+        let balance: i64 = sqlx::query_scalar(select).fetch_one(&self.pool).await?;
+        Ok(balance.try_into()?)
+    }
+
+    async fn write(&self, token: FencingToken, balance: u64) -> Result<(), Failure> {
+        let mut transaction = self.pool.begin().await?;
+        // First of all, so that nobody with another token writes until the transaction ends.
+        self.fence.admit_in(&mut transaction, &LockKey::new(ACCOUNT)?, token).await?;
+        let update = "UPDATE distlock_example SET balance = $1 WHERE account = 7";
+        sqlx::query(update).bind(i64::try_from(balance)?).execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+}
