@@ -4,27 +4,31 @@ CARGO ?= cargo
 B ?= memory
 G ?=
 T ?=
-SECS ?= 300
+SECS ?= 1800
 SEED ?=
+F ?= all
+IDLE ?= 600
+CASES ?= 20000
 export RUSTDOCFLAGS ?= -Dwarnings
 
-.PHONY: verify fix test serve stop conform soak bench gates docs
+.PHONY: verify fix test serve stop conform faults faults-quick faults-record soak properties bench bench-quick bench-core gates docs
 
-# Read-only; no server, no network beyond crates.
+# Read-only; no server, no network beyond crates. Without protoc it leaves out, loudly, what needs that.
 verify:
 	$(CARGO) fmt --all --check
 	./dev/check_file_sizes.sh
-	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	scope=$$(./dev/scope.sh) && $(CARGO) clippy $$scope --all-targets -- -D warnings
 	$(CARGO) clippy -p distlock-core -p distlock -p distlock-sql --all-targets -- -D warnings
-	$(CARGO) test -p distlock-core -p distlock --all-features
-	$(CARGO) test -p distlock-conformance --test memory
-	$(CARGO) doc --workspace --no-deps --all-features --document-private-items
+	scope=$$(./dev/scope.sh distlock-core distlock) && $(CARGO) test $$scope
+	SIMULATION_SEEDS=2000 $(CARGO) test -p distlock-conformance --test memory --test model --test simulation
+	scope=$$(./dev/scope.sh) && $(CARGO) doc $$scope --no-deps --document-private-items
 
 # The only target that rewrites files.
 fix:
-	$(CARGO) clippy --workspace --all-targets --all-features --fix --allow-dirty --allow-staged
+	scope=$$(./dev/scope.sh) && $(CARGO) clippy $$scope --all-targets --fix --allow-dirty --allow-staged
 	$(CARGO) fmt --all
 	UPDATE_DOCS=1 $(CARGO) test -p distlock --all-features --test generated_docs
+	UPDATE_DOCS=1 $(CARGO) test -p distlock-cli --test cli -- reference
 
 # Everything, on real servers; installs what is missing where it may; ends with `N passed, N failed, N skipped`.
 test:
@@ -41,11 +45,42 @@ stop:
 conform:
 	@./dev/conform.sh $(B) $(T)
 
-# Contenders in processes of their own, and the store's servers, killed and stopped at random: make soak B=redis SECS=60
-soak:
-	@./dev/services.sh run $(B) -- $(CARGO) run -p distlock-testbed --example soak -- $(B) $(SECS) $(SEED)
+# Cells of the grid of faults, on real servers: make faults B=etcd F=F13 SEED=1; all stores with B=all.
+faults:
+	@FAULT_SEED=$(SEED) ./dev/faults.sh run $(B) $(F)
 
+# Each fault on one store at least, and each store with six at least. All of it is a part of `make test` too.
+faults-quick:
+	@./dev/faults.sh quick
+
+# Keeps what `make faults` has found out, and writes the documentation's page anew.
+faults-record:
+	./dev/faults.sh summarise
+	UPDATE_DOCS=1 $(CARGO) test -p distlock --all-features --test generated_docs
+
+# Contenders in processes of their own, and the store's servers, network and clock, hurt at random, and then IDLE seconds
+# of rest: make soak B=redis SECS=60 IDLE=10
+soak:
+	@case "$(B)" in etcd*) program="-p distlock-etcd --all-features --example soak_etcd" ;; *) program="-p distlock-testbed --example soak" ;; esac; \
+	SOAK_IDLE=$(IDLE) $(CARGO) run $$program -- $(B) $(SECS) $(SEED)
+	@case "$(B)" in postgres | mysql) DISTLOCK_KEYS=1000000 ./dev/services.sh run $(B) -- \
+		$(CARGO) test -p distlock-sql --features postgres,mysql --test servers -- many_keys ;; esac
+
+# Random input for all that reads what comes from outside; the ordinary tests try 256 of each: make properties CASES=100000
+properties:
+	scope=$$(./dev/scope.sh) && PROPTEST_CASES=$(CASES) $(CARGO) test $$scope --lib --bins -- properties:: oracle::
+	PROPTEST_CASES=$(CASES) $(CARGO) test -p distlock-core --all-features --test outside_input
+
+# All stores in one run, each beside its floor and other libraries: target/bench/report.html. Half an hour on a quiet machine.
 bench:
+	./dev/bench.sh full
+
+# Four stores in five contests, in five minutes.
+bench-quick:
+	./dev/bench.sh quick
+
+# The core by itself: time and allocations of what every lock pays.
+bench-core:
 	$(CARGO) bench -p distlock-bench
 
 # Installs the tools it needs.
@@ -54,4 +89,5 @@ gates:
 
 docs:
 	UPDATE_DOCS=1 $(CARGO) test -p distlock --all-features --test generated_docs
+	UPDATE_DOCS=1 $(CARGO) test -p distlock-cli --test cli -- reference
 	$(CARGO) doc --workspace --no-deps --all-features

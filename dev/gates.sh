@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# The slow checks before a release: feature combinations, what the bare library pulls in, licences and bans, and
-# the oldest versions that the manifests allow.
+# The slow checks before a release: feature combinations, what each pulls in, licences and bans, packages that build
+# by themselves, the size of the command, and the oldest versions that the manifests allow.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+. dev/build_needs.sh
+[ -z "$(wanting_protoc)" ] || has_protoc || install_packages protobuf-compiler libprotobuf-dev
 
 need() {
     command -v "$1" >/dev/null || cargo install --locked "$1" --version "$2"
@@ -13,15 +16,20 @@ need cargo-deny 0.20.2
 cargo hack check --each-feature --no-dev-deps -p distlock-core -p distlock-sql -p distlock-bench -p distlock-cli
 cargo hack check --feature-powerset --no-dev-deps -p distlock
 
-bare=$(cargo tree -p distlock --edges normal --prefix none --no-default-features)
-for unwanted in sqlx libsqlite3-sys rustls openssl tonic redis; do
-    if grep -q "^$unwanted" <<<"$bare"; then
-        echo "distlock without features pulls in $unwanted" >&2
-        exit 1
-    fi
-done
+cargo test -p distlock --test feature_trees --test packaging --test dependency_rule
 
 cargo deny check bans licenses sources
+
+# Every crate that is published, built from its package.
+cargo package --workspace --exclude distlock-examples --exclude distlock-testbed --all-features --allow-dirty
+
+# Users run that one; it must not grow unseen.
+cargo build --release --locked -p distlock-cli --features full
+cp target/release/distlock target/distlock-stripped
+strip target/distlock-stripped
+size=$(stat -c %s target/distlock-stripped)
+echo "distlock with all stores: $((size / 1024 / 1024)) MiB stripped"
+[ "$size" -le $((25 * 1024 * 1024)) ]
 
 oldest=$(mktemp -d)
 trap 'rm -rf "$oldest"' EXIT

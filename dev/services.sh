@@ -22,6 +22,8 @@
 #   SVC_BASE     first port of the set's block of 100; default: the first block from SVC_FIRST on that is free
 #   SVC_FIRST    where to look for a free block (21000)
 #   SVC_TIMEOUT  seconds that a group may take to start (60)
+#   SVC_PLACES   servers that run in network namespaces, as words NAME=NAMESPACE=ADDRESS (not Redis)
+#   SVC_CLOCK    LIBRARY=FILE: a library that moves the servers' wall clocks by as much as the file says
 #   SVC_DURABLE  what data outlives: `process` (default) a killed server; `disk` also a power cut; `none` nothing
 set -uo pipefail
 
@@ -43,6 +45,7 @@ say() {
 }
 
 . "$PARTS/process.sh"
+. "$PARTS/places.sh"
 . "$PARTS/ports.sh"
 . "$PARTS/install.sh"
 # One file per family of stores. It adds its groups to GROUPS_KNOWN, or to GROUPS_OPTIONAL if they start only when named, and defines for each GROUP:
@@ -53,6 +56,12 @@ say() {
 . "$PARTS/sentinel.sh"
 . "$PARTS/cluster.sh"
 . "$PARTS/sqlite.sh"
+. "$PARTS/etcd.sh"
+. "$PARTS/zk.sh"
+. "$PARTS/postgres.sh"
+. "$PARTS/pgbouncer.sh"
+. "$PARTS/pgstandby.sh"
+. "$PARTS/mysql.sh"
 
 variable_of() {
     echo "LOCK_TEST_${1^^}_URL"
@@ -116,6 +125,7 @@ cmd_up() {
     # Two at once: the second waits, and finds everything running.
     lock_set
     claim_block
+    keep_places
     for group in "${own[@]}"; do
         if ! is_up "$group"; then
             start_group "$group" &
@@ -141,8 +151,18 @@ cmd_env() {
             echo "export $variable=${!variable@Q}"
         elif is_up "$group"; then
             echo "export $variable=$("${group}_url")"
+            further_urls "$group"
         fi
     done
+}
+
+# The URLs of a group that has several, as lines of WORD URL.
+further_urls() {
+    local word url
+    declare -F "$1_further_urls" >/dev/null || return 0
+    while read -r word url; do
+        echo "export LOCK_TEST_${1^^}_${word}_URL=$url"
+    done < <("$1_further_urls")
 }
 
 cmd_down() {
@@ -238,7 +258,10 @@ cmd_kill() {
     local name=$1 signal=${2:-KILL}
     send_signal "$name" "$signal" || die "$name is not running"
     case $signal in
-    KILL | 9) wait_gone "$name" ;;
+    KILL | 9)
+        wait_gone "$name"
+        hook "$name" settle
+        ;;
     esac
 }
 
@@ -248,6 +271,8 @@ cmd_start() {
     [ -f "$SVC_DIR/$name/command" ] || die "$name has never been up"
     is_alive "$name" && return 0
     wait_gone "$name"
+    hook "$name" settle
+    hook "$name" prepare || die "$name can't be started; see $SVC_DIR/$name/log"
     launch "$name"
     wait_until "$name" "$name" -- "${group}_answers" "$name"
 }

@@ -5,8 +5,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-# The groups of servers that a backend is tested on.
-STORES=(redis sentinel cluster)
+. dev/stores.sh
+. dev/build_needs.sh
 
 fail() {
     echo "$*" >&2
@@ -14,25 +14,37 @@ fail() {
     exit 1
 }
 
-install_compiler() {
-    command -v cc >/dev/null || command -v gcc >/dev/null && return
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        apt-get update -q && apt-get install -y -q gcc libc6-dev
-    else
-        fail "no C compiler: SQLite can't be built; install gcc or clang"
-    fi
+# What the build needs. A crate whose compiler can't be had is left out with its servers.
+install_build_needs() {
+    local crate
+    has_compiler || install_packages gcc libc6-dev || fail "no C compiler: SQLite can't be built; install gcc or clang"
+    [ -n "$(wanting_protoc)" ] && ! has_protoc || return 0
+    install_packages protobuf-compiler libprotobuf-dev
+    has_protoc && return
+    for crate in $(wanting_protoc); do
+        left_out+=("$crate")
+        lacking+=(protoc)
+        # shellcheck disable=SC2207
+        unbuilt+=($(groups_of "$crate"))
+    done
 }
 
-# The stores that can be started, or that the caller has started.
-choose_stores() {
-    local store variable
-    stores=()
-    for store in "${STORES[@]}"; do
-        variable=LOCK_TEST_${store^^}_URL
-        if [ -n "${!variable:-}" ] || ./dev/services.sh missing "$store" >/dev/null; then
-            stores+=("$store")
+# The servers that can be started, or that the caller has started.
+choose_groups() {
+    local group variable wanted=()
+    groups=()
+    for group in $(groups_tested); do
+        [[ " ${unbuilt[*]} " == *" $group "* ]] || wanted+=("$group")
+    done
+    ./dev/services.sh missing "${wanted[@]}" >/dev/null || ./dev/services.sh install "${wanted[@]}"
+    for group in "${wanted[@]}"; do
+        variable=LOCK_TEST_${group^^}_URL
+        if [ -n "${!variable:-}" ] || ./dev/services.sh missing "$group" >/dev/null; then
+            groups+=("$group")
         else
-            left_out+=("$store")
+            left_out+=("$group")
+            # shellcheck disable=SC2207
+            lacking+=($(./dev/services.sh missing "$group"))
         fi
     done
 }
@@ -40,8 +52,9 @@ choose_stores() {
 report_left_out() {
     [ ${#left_out[@]} -gt 0 ] || return 0
     echo "!! NOT TESTED: ${left_out[*]}"
-    echo "!! there is no" $(./dev/services.sh missing "${left_out[@]}") "and no right to install it;"
+    echo "!! there is no" $(printf '%s\n' "${lacking[@]}" | sort -u) "and no right to install it;"
     echo "!! have somebody run: dev/services.sh install"
+    [[ " ${lacking[*]} " != *" protoc "* ]] || echo "!! and install the packages protobuf-compiler and libprotobuf-dev"
 }
 
 step() {
@@ -57,6 +70,14 @@ count() {
     } END {print sum + 0}' "$log"
 }
 
+# What the failed tests said, once more at the end, where it is found.
+print_failures() {
+    awk '/^failures:$/ { shown = 1 }
+        /^test result:/ { shown = 0 }
+        /^---- / || /^$/ { lines = 0 }
+        shown && ++lines <= 15' "$log"
+}
+
 run_everything() {
     failed_steps=()
     log=$(mktemp)
@@ -64,11 +85,13 @@ run_everything() {
     # The core once without features: a feature must only add.
     step cargo test --no-fail-fast -p distlock-core -p distlock
     # Without choosing targets, so that the examples are built for the tests that run them.
-    step cargo test --no-fail-fast --workspace --all-features
+    # shellcheck disable=SC2046
+    step cargo test --no-fail-fast $(./dev/scope.sh)
 
     local passed failed skipped
     passed=$(count passed) failed=$(count failed) skipped=$(count ignored)
     if [ "${#failed_steps[@]}" -gt 0 ]; then
+        print_failures
         printf 'failed: %s\n' "${failed_steps[@]}"
         [ "$failed" -gt 0 ] || failed=${#failed_steps[@]}
     fi
@@ -82,10 +105,9 @@ if [ "${1:-}" = --with-servers ]; then
     exit
 fi
 
-left_out=()
-install_compiler
-./dev/services.sh missing "${STORES[@]}" >/dev/null || ./dev/services.sh install "${STORES[@]}"
-choose_stores
+left_out=() lacking=() unbuilt=()
+install_build_needs
+choose_groups
 report_left_out
 if [ ${#left_out[@]} -gt 0 ]; then
     [ "${CONFORMANCE_REQUIRE:-0}" != 1 ] || fail "CONFORMANCE_REQUIRE=1: nothing may be left out"
@@ -96,9 +118,9 @@ export CONFORMANCE_REQUIRE=${CONFORMANCE_REQUIRE-1}
 SUMMARY=$(mktemp)
 export SUMMARY
 trap 'rm -f "$SUMMARY"' EXIT
-if [ ${#stores[@]} -gt 0 ]; then
+if [ ${#groups[@]} -gt 0 ]; then
     # A killed run must not go on, nor leave a server.
-    setpriv --pdeathsig KILL -- ./dev/services.sh run "${stores[@]}" -- ./dev/tests.sh --with-servers
+    setpriv --pdeathsig KILL -- ./dev/services.sh run "${groups[@]}" -- ./dev/tests.sh --with-servers
 else
     ./dev/tests.sh --with-servers
 fi

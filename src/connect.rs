@@ -13,7 +13,15 @@ const REDIS: &[&str] = &[
     "rediss+sentinel",
     "redis+cluster",
     "rediss+cluster",
+    "redlock",
+    "redlocks",
 ];
+
+#[cfg(not(feature = "postgres"))]
+const POSTGRES: &[&str] = &["postgres", "postgresql", "postgres+advisory", "postgresql+advisory"];
+
+#[cfg(not(feature = "mysql"))]
+const MYSQL: &[&str] = &["mysql", "mariadb", "mysql+named", "mariadb+named"];
 
 /// The stores this build has, by URL scheme, and the features that would bring the others.
 ///
@@ -26,9 +34,30 @@ pub fn registry() -> Registry {
     #[cfg(not(feature = "sqlite"))]
     let registry = registry.switched_off(&["sqlite"], "sqlite", "building it takes a C compiler");
     #[cfg(feature = "redis")]
-    let registry = registry.with(distlock_redis::driver());
+    let registry = registry.with(distlock_redis::driver()).with(distlock_redis::redlock_driver());
     #[cfg(not(feature = "redis"))]
     let registry = registry.switched_off(REDIS, "redis", "");
+    #[cfg(feature = "etcd")]
+    let registry = registry.with(distlock_etcd::driver());
+    #[cfg(not(feature = "etcd"))]
+    let registry = registry.switched_off(
+        &["etcd", "etcds"],
+        "etcd",
+        "building it takes protoc and its include files (on Debian: protobuf-compiler libprotobuf-dev)",
+    );
+    #[cfg(feature = "postgres")]
+    let registry =
+        registry.with(distlock_sql::postgres::driver()).with(distlock_sql::postgres::advisory::driver());
+    #[cfg(not(feature = "postgres"))]
+    let registry = registry.switched_off(POSTGRES, "postgres", "");
+    #[cfg(feature = "mysql")]
+    let registry = registry.with(distlock_sql::mysql::driver()).with(distlock_sql::mysql::named::driver());
+    #[cfg(not(feature = "mysql"))]
+    let registry = registry.switched_off(MYSQL, "mysql", "");
+    #[cfg(feature = "zk")]
+    let registry = registry.with(distlock_zk::driver());
+    #[cfg(not(feature = "zk"))]
+    let registry = registry.switched_off(&["zk", "zks"], "zk", "");
     registry
 }
 

@@ -13,7 +13,7 @@ fn crates_depend_only_downwards() {
     for (package, dependencies) in ordinary_dependencies() {
         let allowed: &[&str] = match package.as_str() {
             CORE => &[],
-            FACADE => &[CORE, "distlock-redis", "distlock-sql"],
+            FACADE => &[CORE, "distlock-etcd", "distlock-redis", "distlock-sql", "distlock-zk"],
             SUITE => &[CORE],
             "distlock-cli" => &[FACADE, SUITE, "distlock-bench"],
             "distlock-bench" => &[FACADE, CORE],

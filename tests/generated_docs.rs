@@ -1,12 +1,22 @@
 //! docs/guarantees.md is written from the code: `make docs` rewrites it, and this test fails when it is stale.
-#![cfg(all(feature = "redis", feature = "sqlite"))]
+#![cfg(all(
+    feature = "etcd",
+    feature = "redis",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "sqlite",
+    feature = "zk"
+))]
 #![allow(clippy::expect_used, reason = "a test may panic")]
 
 use std::path::Path;
 
-use distlock::redis::{RedisBackend, Topology};
+use distlock::etcd::EtcdBackend;
+use distlock::redis::{RedisBackend, RedlockBackend, RedlockOptions, TokenMode, Topology};
 use distlock::sqlite::SqliteBackend;
-use distlock::{LockBackend, MemoryBackend, guarantees_table};
+use distlock::zk::ZkBackend;
+use distlock::{LockBackend, MemoryBackend, UrlOption, guarantees_table};
+use distlock_testbed::grid::{Cell, page};
 
 const HEAD: &str = "\
 # What each store promises
@@ -27,22 +37,49 @@ const TAIL: &str = "
 - **restart, failover**: whether a held lock is still held afterwards; – is no promise.
 - **abilities**: beyond trying, renewing and releasing; each is probed by a case of the suite.
 
-The names ending in `-queue` are the same stores with `queue=true` in the URL.
+The names ending in `-queue` are the same stores with `queue=true` in the URL, `redlock-best-effort` is `redlock` with
+`token=best-effort`. In a row of Redlock, a failover is the death of a minority of the servers.
+
+A ttl in etcd is exact for its holder; the store keeps a lease of whole seconds, rounded up, and after a change of the leader for a
+whole ttl more.
+
+PostgreSQL and MySQL keep their promises with their default settings of durability; a server that was told to be less careful
+forgets grants in a crash, and `distlock info` says so. The rows speak of one server: a standby or replica that takes over may lack
+the last grants, unless it replicates synchronously.
+
+The locks of `postgres-advisory` and `mysql-named` belong to a session, and end with it: a holder's crash frees them at once, and so
+does a server that ends the session, which its holder learns a moment later. One client holds as many as it has connections.
 
 A row of Redis says what holds on every server that is not refused, however it is set up. `appendonly yes` keeps held locks over
 a restart of the server: all of them with `appendfsync always`, all but those of the last second or so with `everysec`. Without it a
 restart frees locks, and with snapshots it may bring back some that were given up. No client can see that a setting was changed or a
 file was lost, so the table does not promise it; `distlock info` tells what a server is set to.
+
+A lease of ZooKeeper belongs to its client's session: a ttl is cut to half of the session's time-out (by default 5 s of 10 s), which
+the grant states, and a dead client's place in a queue may stay for as long as that session.
 ";
 
 #[test]
 fn the_table_of_guarantees_is_current() {
     let mut stores = vec![MemoryBackend::new().info().clone(), SqliteBackend::describe()];
+    stores.extend([distlock::postgres::describe(), distlock::mysql::describe()]);
+    stores.extend([distlock::postgres::advisory::describe(), distlock::mysql::named::describe()]);
     for topology in [Topology::Single, Topology::Sentinel { master: "m".into() }, Topology::Cluster] {
         stores.extend([RedisBackend::describe(&topology), RedisBackend::describe_queue(&topology)]);
     }
+    stores.push(EtcdBackend::describe());
+    stores.push(ZkBackend::describe());
+    for token in [TokenMode::Agreed, TokenMode::BestEffort] {
+        stores.push(RedlockBackend::describe(&RedlockOptions::default().token(token)));
+    }
     let table = guarantees_table(&stores);
-    check("docs/guarantees.md", &format!("{HEAD}{table}{TAIL}"));
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/faults/results.json");
+    let results =
+        std::fs::read_to_string(results).expect("the results are there: `make faults-record` writes them");
+    let cells: Vec<Cell> = serde_json::from_str(&results).expect("`make faults-record` writes them");
+    let failed: Vec<_> = cells.iter().filter(|cell| !cell.failed.is_empty()).collect();
+    assert!(failed.is_empty(), "what failed is no documentation: {failed:#?}");
+    check("docs/guarantees.md", &format!("{HEAD}{table}{TAIL}{}", page(&cells)));
 }
 
 #[test]
@@ -61,4 +98,93 @@ fn check(path: &str, wanted: &str) {
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(found == wanted, "{} is stale: run `make docs`", path.display());
+}
+
+const OPTIONS_HEAD: &str = "\
+# Options
+
+Generated from the code by `make docs`. An option has one name everywhere:
+
+| where | how |
+|---|---|
+| in a URL | `redis://host?queue=true&ttl=10s`, percent-encoded |
+| in code | the field and the setter of that name: `ClientOptions` and `LockOptions` for those of every store, the store's own configuration for the others |
+| on the command line | `--option queue=true --option ttl=10s` (`-o`), as it is; `--namespace` and, for `run`, `--ttl` on their own |
+| in the environment of the command | `DISTLOCK_OPTIONS='queue=true&ttl=10s'`, `DISTLOCK_NAMESPACE` |
+
+An option that a store does not know is refused before anything is sent, with the name that was probably meant. So is one that is
+given twice, and a value out of range. Durations are written `500ms`, `30s`, `1h30m`; switches are `on`, `true`, `1`, `off`,
+`false` or `0`, and a name alone is `on`.
+
+What belongs to one call and not to a store stands in `LockOptions`, and is a flag of `distlock run`:
+
+| in code | `distlock run` | without it |
+|---|---|---|
+| `LockOptions::ttl` | `--ttl` | the URL's `ttl`, else 30s |
+| `LockOptions::wait` | `--wait` | for ever |
+| `LockOptions::max_hold` | `--max-hold` | no limit |
+| `LockOptions::metadata` | `--label` | host name, process id, and of `run` the command's name |
+";
+
+#[test]
+fn the_table_of_options_is_current() {
+    let mut text = OPTIONS_HEAD.to_owned();
+    section(&mut text, "Every store", &distlock::COMMON_OPTIONS);
+    let mut drivers: Vec<_> = distlock::registry().drivers().to_vec();
+    drivers.sort_by_key(|driver| driver.schemes());
+    // Kinds of one family take the same options.
+    let mut families: Vec<(Vec<&str>, &[UrlOption])> = Vec::new();
+    for driver in drivers {
+        match families.iter_mut().find(|(_, options)| *options == driver.options()) {
+            Some((schemes, _)) => schemes.extend(driver.schemes()),
+            None => families.push((driver.schemes().to_vec(), driver.options())),
+        }
+    }
+    for (schemes, options) in families {
+        let title: Vec<String> = schemes.iter().map(|scheme| format!("`{scheme}:`")).collect();
+        section(&mut text, &title.join(" "), options);
+    }
+    check("docs/options.md", &text);
+}
+
+/// A configuration has a field of the name that its URL option has.
+#[test]
+fn options_of_urls_are_fields_of_configurations() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = [
+        ("redis", "backend-redis/src/config/mod.rs"),
+        ("redlock", "backend-redis/src/quorum/config.rs"),
+        ("redlock", "backend-redis/src/config/mod.rs"),
+        ("etcd", "backend-etcd/src/config/mod.rs"),
+        ("postgres", "backend-sql/src/server/config/mod.rs"),
+        ("mysql", "backend-sql/src/server/config/mod.rs"),
+        ("sqlite", "backend-sql/src/sqlite/config.rs"),
+        ("zk", "backend-zk/src/config/mod.rs"),
+    ];
+    let registry = distlock::registry();
+    for scheme in ["redis", "redlock", "etcd", "postgres", "mysql", "sqlite", "zk"] {
+        let files = sources.iter().filter(|(of, _)| *of == scheme).map(|(_, file)| root.join(file));
+        let code: String = files.map(|file| std::fs::read_to_string(file).expect("a file")).collect();
+        let driver =
+            registry.drivers().iter().find(|driver| driver.schemes().contains(&scheme)).expect("a store");
+        for option in driver.options() {
+            let field = option
+                .meaning
+                .rsplit_once("In code: `")
+                .map_or(option.name, |(_, name)| name.split('`').next().unwrap_or(name));
+            assert!(code.contains(&format!("    pub {field}: ")), "{scheme}: no field `{field}`");
+        }
+    }
+}
+
+fn section(text: &mut String, title: &str, options: &[UrlOption]) {
+    text.push_str(&format!("\n## {title}\n\n"));
+    if options.is_empty() {
+        text.push_str("None of its own.\n");
+        return;
+    }
+    text.push_str("| option | takes | default | meaning |\n|---|---|---|---|\n");
+    for UrlOption { name, takes, default, meaning, .. } in options {
+        text.push_str(&format!("| `{name}` | {takes} | {default} | {meaning} |\n"));
+    }
 }

