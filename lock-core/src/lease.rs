@@ -30,6 +30,10 @@ pub struct Lease {
     /// How much of the ttl is given up for clock drift.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub margin: Margin,
+    /// Some request for it may still be on its way to the store, and land after the lock was released: see
+    /// [`Lease::in_doubt`].
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub is_doubtful: bool,
 }
 
 #[cfg(feature = "serde")]
@@ -48,7 +52,16 @@ impl Lease {
             ttl,
             valid_until: request.margin.valid_until(sent, ttl),
             margin: request.margin,
+            is_doubtful: false,
         }
+    }
+
+    /// Says that the backend sent the request more than once, and that not every one of them was answered. A client
+    /// then withdraws the claim once more after its release.
+    #[must_use]
+    pub const fn in_doubt(mut self) -> Self {
+        self.is_doubtful = true;
+        self
     }
 
     /// The outcome of an acknowledged renewal that was sent at `sent` and gave `ttl` from then on.

@@ -35,6 +35,9 @@ pub struct Busy {
     /// The store's state at the attempt, so that a release after it can't be missed.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub cursor: Cursor,
+    /// Another request of the same attempt may still be on its way to the store: see [`Busy::in_doubt`].
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub is_doubtful: bool,
 }
 
 impl Busy {
@@ -47,7 +50,21 @@ impl Busy {
     /// Busy by `holder`, for at most `free_in` more unless renewed.
     #[must_use]
     pub const fn by(holder: Holder, free_in: Duration) -> Self {
-        Self { free_in: Some(free_in), holder: Some(holder), waiter_ahead: false, cursor: Cursor(0) }
+        Self {
+            free_in: Some(free_in),
+            holder: Some(holder),
+            waiter_ahead: false,
+            cursor: Cursor(0),
+            is_doubtful: false,
+        }
+    }
+
+    /// Says that the backend sent the request more than once, and that not every one of them was answered. A client
+    /// that gives up then withdraws the claim.
+    #[must_use]
+    pub const fn in_doubt(mut self) -> Self {
+        self.is_doubtful = true;
+        self
     }
 
     /// Adds the store's state at the attempt.

@@ -116,6 +116,7 @@ where
                 Ok(TryLock::Busy(busy)) => {
                     self.trouble.reset();
                     self.trouble_since = None;
+                    self.had_trouble |= busy.is_doubtful;
                     observe(Ok(&busy));
                     if self.deadline.is_past(&self.clock) {
                         return Err(self.wait_timeout(Some(busy)));

@@ -3,17 +3,19 @@
 
 use std::time::Duration;
 
-use distlock_core::{LockBackend, LockRequest, Release, Result, TryLock};
+use distlock_conformance::Proxy;
+use distlock_core::{LockBackend, LockClient, LockOptions, LockRequest, Release, Result, StoreUrl, TryLock};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use crate::support::{Kind, Raw, S, Tables, eventually, request, take, tests};
+use crate::support::{Kind, MS, Raw, S, Tables, eventually, request, take, tests};
 
 tests! {
     a_repeat_that_waited_for_the_release_gets_a_new_token on BOTH,
     a_repeat_that_waited_for_the_grant_gets_its_token on BOTH,
     a_rival_that_waited_for_a_grant_is_busy_and_changes_nothing on BOTH,
     a_rival_that_waited_for_a_release_gets_the_next_token on BOTH,
+    what_lands_late_from_a_broken_connection_is_withdrawn on POSTGRES,
 }
 
 /// Longer than MariaDB keeps the list of transactions.
@@ -118,4 +120,55 @@ async fn a_rival_that_waited_for_a_release_gets_the_next_token(tables: Tables) {
     let TryLock::Acquired(second) = rival.await.unwrap().unwrap() else { panic!("it is free") };
     // Above what it waited for, however far that is ahead of the clock.
     assert_eq!(second.token.get(), first.token.get() + 1_000_000_001);
+}
+
+/// The server's end of a connection is frozen with an attempt on it, and the connection breaks. The backend asks again
+/// on another one; when that lock is released, the first attempt is run after all, and takes it for nobody.
+async fn what_lands_late_from_a_broken_connection_is_withdrawn(tables: Tables) {
+    let user = tables.create_user().await;
+    let read = StoreUrl::parse(&tables.url).unwrap();
+    let host = read.hosts.first().unwrap();
+    let address = format!("{}:{}", host.name, host.port.unwrap());
+    let proxy = Proxy::start(&*address).unwrap();
+    let behind = Tables { url: tables.url.replace(&address, &proxy.address().to_string()), ..tables.clone() };
+    let backend = behind.connect(behind.config().user(&user).password("x").connections(2)).await;
+    let client = LockClient::new(backend);
+    let mut raw = tables.raw().await;
+    let session = format!("SELECT pid FROM pg_stat_activity WHERE usename = '{user}'");
+    let session = Session(raw.number(&session).await);
+
+    session.signal("STOP");
+    let sent = proxy.traffic().to_server;
+    let options = LockOptions::default().ttl(60 * S).op_timeout(500 * MS);
+    let attempt = tokio::spawn({
+        let (client, options) = (client.clone(), options.clone());
+        async move { client.try_lock_with("k", &options).await }
+    });
+    eventually("the attempt is sent", async || proxy.traffic().to_server > sent).await;
+    proxy.reset().await;
+    let guard = attempt.await.unwrap().unwrap().unwrap();
+    let token = guard.token().get_i64();
+    assert_eq!(guard.unlock().await.unwrap(), Release::Released);
+
+    session.signal("CONT");
+    eventually("the first attempt is run", async || raw.number("SELECT token FROM {t}").await > token).await;
+    eventually("it is withdrawn", async || raw.number("SELECT count(owner) FROM {t}").await == 0).await;
+    client.shutdown(5 * S).await;
+    tables.drop_user(&user).await;
+}
+
+/// The process of the server that serves one connection. Goes on when dropped.
+struct Session(i64);
+
+impl Session {
+    fn signal(&self, signal: &str) {
+        let status = std::process::Command::new("kill").args(["-s", signal, &self.0.to_string()]).status();
+        assert!(status.unwrap().success(), "the server runs on this machine, and may be signalled");
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.signal("CONT");
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use distlock_core::{
-    BackendInfo, Busy, Claim, Clock, Deadline, Effect, FencingToken, Health, Holder, Lease, LockAdmin,
+    BackendInfo, Busy, Claim, Clock, Deadline, Effect, FencingToken, Health, Holder, Instant, Lease, LockAdmin,
     LockBackend, LockKey, LockRecord, LockRequest, OwnerId, Release, Renewal, Result, TryLock,
 };
 
@@ -32,6 +32,7 @@ struct Call<'a> {
     /// Nobody, if an operator called.
     owner: Option<OwnerId>,
     op: u64,
+    began: Instant,
     dropped: Option<What>,
 }
 
@@ -44,14 +45,25 @@ impl<'a> Call<'a> {
         dropped: impl Fn(u64) -> What,
     ) -> Self {
         let op = log.next_op();
-        let call = Self { log, key, owner, op, dropped: Some(dropped(op)) };
-        call.record(left(op));
+        let call = Self { log, key, owner, op, began: log.now(), dropped: Some(dropped(op)) };
+        call.record_at(call.began, left(op));
         call
     }
 
     fn record(&self, what: What) {
+        self.record_at(self.log.now(), what);
+    }
+
+    fn record_at(&self, at: Instant, what: What) {
         let owner = self.owner.map(|owner| owner.to_string()).unwrap_or_default();
-        self.log.record(self.key, owner, what);
+        self.log.record_at(at, self.key, owner, what);
+    }
+
+    /// Writes down one more request that began when this call did, whose answer was lost.
+    fn lost_beside(&self, queue: bool, ttl: u64) {
+        let op = self.log.next_op();
+        self.record_at(self.began, What::Ask { op, queue, handed: false, ttl });
+        self.record(What::AskFailed { op, unknown: true });
     }
 
     fn ask(log: &'a Recorder, request: &'a LockRequest, handed: bool) -> Self {
@@ -89,7 +101,15 @@ impl<'a> Call<'a> {
         self.record(what(self.op));
     }
 
-    fn tried(self, result: &Result<TryLock>) {
+    fn tried(self, request: &LockRequest, result: &Result<TryLock>) {
+        let is_doubtful = match result {
+            Ok(TryLock::Acquired(lease)) => lease.is_doubtful,
+            Ok(TryLock::Busy(busy)) => busy.is_doubtful,
+            Err(_) => false,
+        };
+        if is_doubtful {
+            self.lost_beside(request.queue, nanos(request.ttl));
+        }
         match result {
             Ok(TryLock::Acquired(lease)) => self.granted(lease),
             Ok(TryLock::Busy(_)) => self.answered(|op| What::Busy { op }),
@@ -147,7 +167,7 @@ impl LockBackend for Recorded {
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
         let call = Call::ask(&self.log, request, false);
         let result = self.inner.try_lock(request).await;
-        call.tried(&result);
+        call.tried(request, &result);
         result
     }
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
@@ -206,7 +226,7 @@ impl LockBackend for Recorded {
             // The answer says that the old owner is out, not whether it still held the lock.
             unlock.answered(|op| What::Unlocked { op, released: false });
         }
-        ask.tried(&result);
+        ask.tried(next, &result);
         result
     }
     async fn probe(&self) -> Result<Health> {

@@ -72,7 +72,9 @@ impl LockClient {
                 Ok(Ok(guard))
             }
             Ok(TryLock::Busy(busy)) => {
-                drop(armed.disarm());
+                if !busy.is_doubtful {
+                    drop(armed.disarm());
+                }
                 Ok(Err(busy))
             }
             Err(error) => {
@@ -100,7 +102,16 @@ impl LockClient {
             }
         };
         let turn = match called {
-            Called::Contend(turn) => turn,
+            Called::Contend(turn) => {
+                // A queue in the store keeps the order by itself.
+                if !job.request.queue
+                    && let Some(pause) = turn.stand_back()
+                {
+                    let until = self.inner.clock.now().plus(pause).min(deadline.instant());
+                    sleep_until(&self.inner.clock, until).await;
+                }
+                turn
+            }
             Called::Granted(handed_over) => {
                 let Some((lease, turn)) = handed_over.accept() else { return Err(shut_down()) };
                 if lease.valid_until > self.inner.clock.now() {
@@ -175,6 +186,7 @@ impl LockClient {
     pub(super) fn guard(&self, grant: Grant, turn: Option<Turn>) -> Result<LockGuard> {
         let Grant { lease, timing, metadata, doubtful } = grant;
         let timing = timing.within(lease.ttl);
+        let doubtful = doubtful || lease.is_doubtful;
         let held = Arc::new(Held::new(lease, timing, metadata, self.inner.clock.clone(), doubtful));
         if let Some(turn) = turn {
             turn.note_granted(&held);

@@ -19,6 +19,11 @@ use crate::request::LockRequest;
 const MOST_IN_A_ROW: u32 = 16;
 /// The same by time, from the first hand-over on: where holds are long, sixteen of them would be too long.
 const LONGEST_ROW: Duration = Duration::from_millis(100);
+/// After a row the next of this client stands back for this part of the row's time. Else it would ask the store before
+/// those elsewhere have even heard of the release, and win again and again.
+const STANDING_BACK: u32 = 16;
+/// Shorter waits add up until they are worth a timer.
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
 
 /// All lines of one client. A key has a line as long as somebody holds its turn.
 #[derive(Debug)]
@@ -41,6 +46,8 @@ struct Line {
     holder: Option<Weak<Held>>,
     /// What the store last answered to whoever has the turn.
     news: Option<Box<Result<Busy>>>,
+    /// For how long this line has yet to stand back for others.
+    owed: Duration,
 }
 
 #[derive(Debug)]
@@ -208,7 +215,13 @@ impl Turn {
     /// Notes what the store answered, for those behind.
     pub(crate) fn note(&self, answer: Result<&Busy, &Error>) {
         let news = Box::new(answer.cloned().map_err(Clone::clone));
-        self.turns.update(self.key.as_ref(), |line| line.news = Some(news));
+        self.turns.update(self.key.as_ref(), |line| {
+            if news.is_ok() {
+                // Others have had it.
+                line.owed = Duration::ZERO;
+            }
+            line.news = Some(news);
+        });
     }
 
     /// Notes that whoever has this turn holds the lock now.
@@ -229,6 +242,13 @@ impl Turn {
         (Arc::clone(&self.turns), self.key.clone())
     }
 
+    /// For how long its owner has to stand back before it contends, after rows that were long enough.
+    pub(super) fn stand_back(&self) -> Option<Duration> {
+        let mut lines = self.turns.lines();
+        let owed = &mut lines.by_key.get_mut(self.key.as_ref()?)?.owed;
+        (*owed >= LEAST_PAUSE).then(|| std::mem::take(owed))
+    }
+
     /// Ends without passing anything on.
     fn forget(mut self) {
         self.key = None;
@@ -237,12 +257,14 @@ impl Turn {
     /// The first waiter's request, if the lock may be handed over to it: only so often in a row, and not
     /// for long, so that other processes get their turn.
     pub(crate) fn successor(&self, now: Instant) -> Option<LockRequest> {
-        let is_long = self.row_since.is_some_and(|since| now.since(since) >= LONGEST_ROW);
-        if is_long || self.handed_over >= MOST_IN_A_ROW {
+        let lasted = self.row_since.map_or(Duration::ZERO, |since| now.since(since));
+        let mut lines = self.turns.lines();
+        let line = lines.by_key.get_mut(self.key.as_ref()?)?;
+        if lasted >= LONGEST_ROW || self.handed_over >= MOST_IN_A_ROW {
+            line.owed += lasted.min(LONGEST_ROW) / STANDING_BACK;
             return None;
         }
-        let lines = self.turns.lines();
-        let (_, waiter) = lines.by_key.get(self.key.as_ref()?)?.waiting.first_key_value()?;
+        let (_, waiter) = line.waiting.first_key_value()?;
         // Handed over or not: it has its place in the line, and needs none in the store.
         Some(waiter.request.clone().queue(false))
     }
@@ -344,6 +366,49 @@ mod tests {
         drop(called);
         drop(turn(last).await);
         assert_eq!((turns.len(), turns.lines().waiters), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_line_stands_back_after_rows_until_others_had_the_lock() {
+        let turns = Turns::new(10);
+        let mut first = turns.try_take(&key()).unwrap();
+        let (second, third, fourth) = (place(&turns), place(&turns), place(&turns));
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        first.hand_over(at(0));
+        assert!(first.successor(at(99)).is_some());
+        assert!(first.successor(at(5000)).is_none(), "the row was long enough");
+        drop(first);
+        let second = turn(second).await;
+        assert_eq!(second.stand_back(), Some(LONGEST_ROW / STANDING_BACK));
+        assert_eq!(second.stand_back(), None, "once");
+        drop(second);
+        let mut third = turn(third).await;
+        third.hand_over(at(200));
+        assert!(third.successor(at(360)).is_none());
+        third.note(Ok(&Busy::unknown()));
+        drop(third);
+        assert_eq!(turn(fourth).await.stand_back(), None, "somebody else had it since");
+    }
+
+    #[tokio::test]
+    async fn short_rows_add_up() {
+        let turns = Turns::new(10);
+        let mut first = turns.try_take(&key()).unwrap();
+        let (second, third) = (place(&turns), place(&turns));
+        let at = |micros: u64| Instant::from_nanos(micros * 1000);
+        let row = |turn: &mut Turn| {
+            for _ in 0..MOST_IN_A_ROW {
+                turn.hand_over(at(0));
+            }
+            assert!(turn.successor(at(8000)).is_none());
+        };
+        row(&mut first);
+        drop(first);
+        let mut second = turn(second).await;
+        assert_eq!(second.stand_back(), None, "half a millisecond is no time for a timer");
+        row(&mut second);
+        drop(second);
+        assert_eq!(turn(third).await.stand_back(), Some(Duration::from_millis(1)));
     }
 
     #[test]

@@ -78,15 +78,20 @@ impl Rig {
     /// A store that is not going to be hurt: what the caller has started, or servers of this cell's own.
     pub(super) async fn unhurt(&self) -> (Option<ServiceSet>, String) {
         let Some(group) = self.group else { return (None, self.local_url(self.folder.path())) };
-        if let Ok(url) = std::env::var(format!("LOCK_TEST_{}_URL", group.to_uppercase())) {
-            return (None, self.options_of(&url));
-        }
-        let set = self.servers().await;
-        let url = self.options_of(set.url(group));
+        let (set, url) = match std::env::var(format!("LOCK_TEST_{}_URL", group.to_uppercase())) {
+            Ok(url) => (None, url),
+            Err(_) => {
+                let set = self.servers().await;
+                let url = set.url(group).to_owned();
+                (Some(set), url)
+            }
+        };
+        let url = self.options_of(&url);
+        // Redlock's servers keep off from when they are first asked.
         let client = self.client(&url).await.expect("the store takes clients");
         until("the store grants locks", AMPLE, async || client.try_lock(self.key().as_str()).await.is_ok())
             .await;
-        (Some(set), url)
+        (set, url)
     }
 
     /// The URL of a store without servers, whose file is in `folder`.

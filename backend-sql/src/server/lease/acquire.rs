@@ -33,7 +33,9 @@ pub(super) async fn try_lock(
     let answer = store.run(Lane::Attempt, statement).await?;
     if answer.number > 0 {
         let token = FencingToken::try_from(answer.number)?;
-        return Ok(TryLock::Acquired(Lease::granted(request, token, ttl, answer.sent)));
+        let lease = Lease::granted(request, token, ttl, answer.sent);
+        // What was sent on the connection that broke may be run after all, though the lock be released by then.
+        return Ok(TryLock::Acquired(if answer.was_repeated { lease.in_doubt() } else { lease }));
     }
     let seen = answer.rows.first().map(Record::read).transpose()?;
     // Its time may be over by now, or be in need of a cut.
@@ -45,6 +47,7 @@ pub(super) async fn try_lock(
         None => look(store, Lane::Attempt, &claim.key).await?,
     };
     let busy = record.as_ref().map_or_else(Busy::unknown, Record::busy);
+    let busy = if answer.was_repeated { busy.in_doubt() } else { busy };
     Ok(TryLock::Busy(busy.cursor(cursor(position, record.map_or(0, |record| record.token.get())))))
 }
 
