@@ -22,6 +22,14 @@ impl From<Trouble> for Error {
     }
 }
 
+impl Trouble {
+    /// The same, but the server may have acted all the same.
+    pub(crate) fn in_doubt(mut self) -> Self {
+        self.error = self.error.with_effect(Effect::Unknown);
+        self
+    }
+}
+
 /// What was being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {

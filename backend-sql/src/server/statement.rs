@@ -181,6 +181,13 @@ pub(crate) struct Answer {
     pub(crate) was_repeated: bool,
 }
 
+impl Answer {
+    /// The error of what came after this answer, for the call as a whole.
+    pub(crate) fn doubt(&self, error: Error) -> Error {
+        if self.was_repeated { error.with_effect(Effect::Unknown) } else { error }
+    }
+}
+
 /// A row.
 #[derive(Clone, Debug)]
 pub(crate) struct Row(pub(crate) Vec<Cell>);

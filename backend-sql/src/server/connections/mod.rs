@@ -131,21 +131,32 @@ impl<D: Dialect> Connections<D> {
     }
 
     async fn run_to_the_end(self: Arc<Self>, lane: Lane, statement: Statement) -> Result<Answer, Trouble> {
+        let mut was_repeated = false;
+        let run = self.run_repeatedly(lane, &statement, &mut was_repeated).await;
+        // Whatever went wrong the second time, the first may have been run.
+        run.map_err(|trouble| if was_repeated { trouble.in_doubt() } else { trouble })
+    }
+
+    async fn run_repeatedly(
+        self: &Arc<Self>,
+        lane: Lane,
+        statement: &Statement,
+        was_repeated: &mut bool,
+    ) -> Result<Answer, Trouble> {
         let deadline = Deadline::after(&self.clock, self.response_timeout);
         let mut pauses = Backoff::new(Duration::from_millis(1), Duration::from_millis(32));
-        let mut was_repeated = false;
         loop {
             let mut checkout = self.check_out(lane, deadline).await?;
             self.sent.fetch_add(1, Ordering::Relaxed);
             // Not before: a time read while waiting for a connection would be stale for no reason.
             let sent = self.clock.now();
             let left = deadline.instant().since(sent);
-            let run = self.timers.limit(left, D::run(checkout.connection(), &statement)).await;
+            let run = self.timers.limit(left, D::run(checkout.connection(), statement)).await;
             let error = match run.ok_or_else(|| late(Doing::Running))? {
                 Ok(given) => {
                     checkout.is_fit();
                     let Given { rows, matched, number } = given;
-                    return Ok(Answer { sent, rows, matched, number, was_repeated });
+                    return Ok(Answer { sent, rows, matched, number, was_repeated: *was_repeated });
                 }
                 Err(error) => error,
             };
@@ -158,9 +169,9 @@ impl<D: Dialect> Connections<D> {
                     tokio::time::sleep(pauses.pause()).await;
                 }
                 // Probably closed while nobody used it, as the others that lie idle.
-                Then::Close if checkout.was_idle && !was_repeated => {
+                Then::Close if checkout.was_idle && !*was_repeated => {
                     drop(self.places.take_idle());
-                    was_repeated = true;
+                    *was_repeated = true;
                 }
                 Then::Close => return Err(trouble),
                 _ => {

@@ -44,7 +44,7 @@ pub(super) async fn try_lock(
     };
     let record = match seen.filter(is_current) {
         Some(record) => Some(record),
-        None => look(store, Lane::Attempt, &claim.key).await?,
+        None => look(store, Lane::Attempt, &claim.key).await.map_err(|error| answer.doubt(error))?,
     };
     let busy = record.as_ref().map_or_else(Busy::unknown, Record::busy);
     let busy = if answer.was_repeated { busy.in_doubt() } else { busy };

@@ -14,7 +14,7 @@ pub(super) async fn unlock(store: &Store, claim: &Claim) -> Result<Release> {
         if released.matched > 0 {
             return Ok(Release::Released);
         }
-        let record = look(store, Lane::Upkeep, &claim.key).await?;
+        let record = look(store, Lane::Upkeep, &claim.key).await.map_err(|error| released.doubt(error))?;
         if record.as_ref().is_some_and(|record| record.is_held_by(claim.owner)) {
             // An attempt of this claim that was on its way has landed meanwhile.
             continue;
