@@ -11,6 +11,7 @@
 #   services.sh kill NAME [SIGNAL]      send a signal (default KILL) to one server, named as in status
 #   services.sh pause|resume NAME       kill NAME STOP and CONT
 #   services.sh start NAME              start a server again on its kept data, and wait until it answers
+#   services.sh restart NAME [wiped]    kill a server if it runs, and start it on its kept data or on none
 #   services.sh wipe NAME               delete the data of a server that is down
 #   services.sh groups                  the names of all groups
 #   services.sh missing [GROUP..]       the commands that the groups need and the machine lacks; fails if there are any
@@ -285,6 +286,18 @@ cmd_wipe() {
     mkdir -p "$SVC_DIR/$name/data"
 }
 
+# Whoever asked may go away meanwhile, and ask again: one restart of a server is over before the next begins.
+cmd_restart() {
+    local name=$1 data=${2:-kept}
+    [ -f "$SVC_DIR/$name/command" ] || die "$name has never been up"
+    trap '' PIPE
+    exec 8>"$SVC_DIR/$name/restarting"
+    flock 8
+    ! is_alive "$name" || cmd_kill "$name"
+    [ "$data" != wiped ] || cmd_wipe "$name"
+    cmd_start "$name"
+}
+
 usage() {
     sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$SELF"
     exit 64
@@ -311,7 +324,7 @@ main() {
     run) cmd_run "$@" ;;
     status) cmd_status ;;
     groups) echo "${GROUPS_KNOWN[*]} ${GROUPS_OPTIONAL[*]}" ;;
-    kill | start | wipe)
+    kill | start | wipe | restart)
         [ $# -gt 0 ] || usage
         "cmd_$command" "$@"
         ;;

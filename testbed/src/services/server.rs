@@ -41,14 +41,6 @@ impl Server {
         self.ask(&["start", &self.name]).await;
     }
 
-    async fn is_up(&self) -> bool {
-        let status = script::run(&self.folder, &["status"]).await;
-        status.lines().any(|line| {
-            let mut words = line.split_whitespace();
-            words.next() == Some(&self.name) && words.next() == Some("up")
-        })
-    }
-
     async fn ask(&self, arguments: &[&str]) {
         script::run(&self.folder, arguments).await;
     }
@@ -73,12 +65,10 @@ impl distlock_conformance::Server for Server {
     }
 
     async fn restart(&self, data: Data) {
-        if self.is_up().await {
-            self.kill9().await;
-        }
-        if data == Data::Wiped {
-            self.ask(&["wipe", &self.name]).await;
-        }
-        self.start().await;
+        let data = match data {
+            Data::Kept => "kept",
+            Data::Wiped => "wiped",
+        };
+        self.ask(&["restart", &self.name, data]).await;
     }
 }
