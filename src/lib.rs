@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod connect;
 pub mod guide;
 

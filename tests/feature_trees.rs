@@ -40,6 +40,7 @@ const SETS: &[&str] = &[
     "sqlite",
     "zk",
     "tls",
+    "blocking",
     "tracing",
     "metrics",
     "serde",

@@ -2,54 +2,11 @@
 //! `LOCK_TEST_POSTGRES_URL` and `LOCK_TEST_MYSQL_URL` name if there are any, and checks what it says.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+mod program;
 
-use tempfile::TempDir;
+use std::process::Command;
 
-/// The stores to run an example on; the folder is removed with the returned value.
-fn stores() -> (TempDir, Vec<String>) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut urls = vec!["memory:".to_owned()];
-    if cfg!(feature = "sqlite") {
-        urls.push(format!("sqlite:{}", folder.path().join("locks.db").display()));
-    }
-    let servers = [
-        ("LOCK_TEST_REDIS_URL", cfg!(feature = "redis")),
-        ("LOCK_TEST_POSTGRES_URL", cfg!(feature = "postgres")),
-        ("LOCK_TEST_MYSQL_URL", cfg!(feature = "mysql")),
-    ];
-    for (variable, _) in servers.iter().filter(|(_, is_built)| *is_built) {
-        if let Ok(url) = std::env::var(variable) {
-            let joint = if url.contains('?') { '&' } else { '?' };
-            urls.push(format!("{url}{joint}namespace={}", distlock::OwnerId::random()));
-        }
-    }
-    (folder, urls)
-}
-
-fn example(name: &str) -> Command {
-    // The test itself is in target/PROFILE/deps.
-    let mut path = std::env::current_exe().unwrap();
-    path.pop();
-    path.set_file_name("examples");
-    let path: PathBuf = path.join(name);
-    assert!(
-        path.exists(),
-        "{} is missing: run `cargo build -p distlock-examples --examples`",
-        path.display()
-    );
-    let mut command = Command::new(path);
-    command.env_remove("LOCK_URL");
-    command
-}
-
-fn said(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{text}\n{errors}", output.status);
-    text
-}
+use program::{example, said, stores};
 
 /// Runs an example on each store; its output must have all these parts, in this order.
 fn shows(name: &str, parts: &[&str]) {

@@ -4,6 +4,8 @@ mod admin;
 mod backend;
 mod background;
 mod backoff;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod claim;
 mod client;
 mod clock;

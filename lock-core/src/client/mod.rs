@@ -322,4 +322,10 @@ impl LockClient {
         let _ = bounded(&inner.timers, left, inner.backend.close()).await;
         Unreleased { claims: inner.releaser.pending() }
     }
+
+    /// Waits until nothing that guards and calls left is still to be released.
+    #[cfg(feature = "blocking")]
+    pub(crate) async fn released(&self) {
+        self.inner.releaser.drained().await;
+    }
 }

@@ -1,0 +1,197 @@
+//! Taking locks by calls that block.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::guard::LockGuard;
+use super::thread::ClientThread;
+use crate::client::{self, ClientOptions, Unreleased};
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::guarantees::{BackendInfo, Guarantees};
+use crate::health::Health;
+use crate::key::IntoKey;
+use crate::lease::Lease;
+use crate::options::LockOptions;
+
+/// Takes and keeps locks on any store, by calls that block the calling thread.
+///
+/// Cheap to clone, and usable from any number of threads; clones share everything, the client's one thread too. See
+/// [the module](super) for what is different from the asynchronous [`LockClient`](crate::LockClient).
+///
+/// # Panics
+/// Every method that says so panics on a thread that drives async tasks, before anything is sent.
+#[derive(Clone)]
+pub struct LockClient {
+    thread: Arc<ClientThread>,
+}
+
+impl fmt::Debug for LockClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("blocking::LockClient").field(self.as_async()).finish()
+    }
+}
+
+impl LockClient {
+    /// Starts the client's thread, runs `connecting` with its runtime, and keeps the client that this gives.
+    ///
+    /// The client should be of no use elsewhere: connections work only in the runtime in which they were made.
+    ///
+    /// # Errors
+    /// Those of `connecting`; [`ErrorKind::Other`](crate::ErrorKind::Other) if the system gives no thread.
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks.
+    #[track_caller]
+    pub fn open(connecting: impl Future<Output = Result<client::LockClient>>) -> Result<Self> {
+        Ok(Self { thread: ClientThread::start(connecting)? })
+    }
+
+    /// Tries once; `None` if somebody else holds the lock or waits for it. Uses the client's default options.
+    ///
+    /// # Errors
+    /// As [`LockClient::try_lock_with`].
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks.
+    #[track_caller]
+    pub fn try_lock(&self, key: impl IntoKey) -> Result<Option<LockGuard>> {
+        self.try_lock_with(key, &self.options().defaults)
+    }
+
+    /// Tries once with these options, whose wait policy is ignored; `None` if somebody else holds the
+    /// lock or waits for it. Blocks for one operation of the store, at most the options' `op_timeout`.
+    ///
+    /// # Errors
+    /// As [the asynchronous one](crate::LockClient::try_lock_with).
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks.
+    #[track_caller]
+    pub fn try_lock_with(&self, key: impl IntoKey, options: &LockOptions) -> Result<Option<LockGuard>> {
+        let guard = self.block_on(self.as_async().try_lock_with(key, options))?;
+        Ok(guard.map(|guard| self.guard(guard)))
+    }
+
+    /// Takes the lock, waiting for it as long as the client's default options say, which is for ever.
+    ///
+    /// # Errors
+    /// As [`LockClient::lock_with`].
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks.
+    #[track_caller]
+    pub fn lock(&self, key: impl IntoKey) -> Result<LockGuard> {
+        self.lock_with(key, &self.options().defaults)
+    }
+
+    /// Takes the lock, waiting for it as the options say. A thread must not wait for a key that it holds itself.
+    ///
+    /// # Errors
+    /// As [the asynchronous one](crate::LockClient::lock_with); [`ErrorKind::Shutdown`](crate::ErrorKind::Shutdown)
+    /// when another thread shuts the client down meanwhile.
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks.
+    #[track_caller]
+    pub fn lock_with(&self, key: impl IntoKey, options: &LockOptions) -> Result<LockGuard> {
+        let guard = self.block_on(self.as_async().lock_with(key, options))?;
+        Ok(self.guard(guard))
+    }
+
+    /// Turns a lease that another guard or process gave away into a guard, renewing it first.
+    ///
+    /// # Errors
+    /// As [the asynchronous one](crate::LockClient::adopt).
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks.
+    #[track_caller]
+    pub fn adopt(&self, lease: Lease) -> Result<LockGuard> {
+        let guard = self.block_on(self.as_async().adopt(lease))?;
+        Ok(self.guard(guard))
+    }
+
+    /// Checks once, at start, that the store promises at least what the program relies on. Does not block.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), naming each missing promise.
+    pub fn require(&self, wanted: &Guarantees) -> Result<()> {
+        self.as_async().require(wanted)
+    }
+
+    /// What the store promises and can do.
+    #[must_use]
+    pub fn info(&self) -> &BackendInfo {
+        self.as_async().info()
+    }
+
+    /// The clock of every `valid_until`.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.as_async().clock()
+    }
+
+    /// The client's options.
+    #[must_use]
+    pub fn options(&self) -> &ClientOptions {
+        self.as_async().options()
+    }
+
+    /// Asks the store how it is, within 5 s.
+    ///
+    /// # Errors
+    /// The store's errors.
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks.
+    #[track_caller]
+    pub fn probe(&self) -> Result<Health> {
+        self.block_on(self.as_async().probe())
+    }
+
+    /// Ends the client: refuses new work, sends those who wait away, releases every lock it holds and every claim
+    /// it left. Returns after `limit` at the latest, with what was not released by then.
+    ///
+    /// Guards that still live are told first that their lock is lost
+    /// ([`LostReason::Shutdown`](crate::LostReason::Shutdown)), but nothing waits for the code under them: stop that before.
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks.
+    #[track_caller]
+    pub fn shutdown(&self, limit: Duration) -> Unreleased {
+        self.block_on(self.as_async().shutdown(limit))
+    }
+
+    /// The asynchronous client behind this one, for what has no blocking call: give what it returns to
+    /// [`LockClient::block_on`].
+    #[must_use]
+    pub fn as_async(&self) -> &client::LockClient {
+        self.thread.client()
+    }
+
+    /// Runs a future to its end on the calling thread, with the client's runtime: an operator's call, a gate of a
+    /// fence, whatever is asynchronous alone.
+    ///
+    /// ```
+    /// # use distlock_core::{Registry, blocking::LockClient};
+    /// # fn main() -> distlock_core::Result<()> {
+    /// # let client = LockClient::open(Registry::new().connect("memory:"))?;
+    /// let guard = client.lock("invoice/42")?;
+    /// let record = client.block_on(client.as_async().admin()?.inspect(guard.key()))?;
+    /// assert_eq!(record.and_then(|record| record.last_token), Some(guard.token()));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks, and when the future panics.
+    #[track_caller]
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.thread.block_on(work)
+    }
+
+    fn guard(&self, guard: crate::guard::LockGuard) -> LockGuard {
+        LockGuard::new(guard, Arc::clone(&self.thread))
+    }
+}
