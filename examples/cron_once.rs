@@ -1,5 +1,5 @@
 //! A job that every machine starts at the same time and that must run once. Five tasks stand for five
-//! machines; with `LOCK_URL=sqlite:/tmp/locks.db` start the program twice to see it with processes.
+//! machines; with `DISTLOCK_URL=sqlite:/tmp/locks.db` start the program twice to see it with processes.
 //! Who comes too late has nothing to do, which is a success.
 #![expect(clippy::print_stdout, reason = "the example's output")]
 

@@ -221,9 +221,9 @@ fn main() -> ExitCode {
 }
 
 async fn use_it() -> Result<()> {
-    // Your scheme beside those that are there; LOCK_URL may still name another store.
+    // Your scheme beside those that are there; DISTLOCK_URL may still name another store.
     let registry = distlock::registry().with(Shelf::driver());
-    let url = std::env::var_os("LOCK_URL").map_or_else(|| "shelf:".to_owned(), |_| lock_url());
+    let url = std::env::var_os("DISTLOCK_URL").map_or_else(|| "shelf:".to_owned(), |_| lock_url());
     let client = registry.connect(&url).await?;
     println!("Connected to the store `{}`.", client.info().name);
 

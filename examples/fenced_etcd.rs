@@ -1,6 +1,6 @@
 //! Two programs set a balance in etcd, each under the lock. The first stalls for longer than its ttl, and then
 //! writes as if nothing had happened. The transaction that writes refuses it, since the second one's token is
-//! higher. Lock and data are on the servers of `LOCK_URL`, or on this machine's:
+//! higher. Lock and data are on the servers of `DISTLOCK_URL`, or on this machine's:
 //! `cargo run -p distlock-examples --features etcd --example fenced_etcd`.
 #![expect(clippy::print_stdout, reason = "the example's output")]
 
@@ -15,7 +15,7 @@ const BALANCE: &str = "balance/7";
 
 #[tokio::main]
 async fn main() -> distlock::Result<()> {
-    let url = std::env::var("LOCK_URL").unwrap_or_else(|_| "etcd://127.0.0.1".into());
+    let url = std::env::var("DISTLOCK_URL").unwrap_or_else(|_| "etcd://127.0.0.1".into());
     let client = distlock::connect(&url).await?;
     // The data may well be elsewhere than the locks.
     let gate = EtcdFenceGate::connect(EtcdConfig::from_url(&mut StoreUrl::parse(&url)?)?).await?;

@@ -1,6 +1,6 @@
 //! Two programs add to a balance in Redis, each under the lock. The first stalls for longer than its ttl,
 //! and then writes as if nothing had happened. The script that writes refuses it, since the second one's
-//! token is higher. Lock and data are on the server of `LOCK_URL`, or on this machine's:
+//! token is higher. Lock and data are on the server of `DISTLOCK_URL`, or on this machine's:
 //! `cargo run -p distlock-examples --features redis --example fenced_redis`.
 #![expect(clippy::print_stdout, reason = "the example's output")]
 
@@ -15,7 +15,7 @@ const BALANCE: &str = "balance/{account/7}";
 
 #[tokio::main]
 async fn main() -> distlock::Result<()> {
-    let url = std::env::var("LOCK_URL").unwrap_or_else(|_| "redis://127.0.0.1".into());
+    let url = std::env::var("DISTLOCK_URL").unwrap_or_else(|_| "redis://127.0.0.1".into());
     let client = distlock::connect(&url).await?;
     // The data may well be elsewhere than the locks.
     let gate = RedisFenceGate::connect(RedisConfig::from_url(&mut StoreUrl::parse(&url)?)?).await?;

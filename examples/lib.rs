@@ -16,15 +16,15 @@
 //! | `job_pool` | many jobs, several workers in several processes, each job done once |
 //! | `hand_to_process` | a lock that one process takes and another gives back, without an async runtime |
 //!
-//! Each takes the store's URL from `LOCK_URL`; without it they use `memory:`, a store inside the
+//! Each takes the store's URL from `DISTLOCK_URL`; without it they use `memory:`, a store inside the
 //! process. To see several processes share locks, start one of them more than once with the same
-//! `LOCK_URL=sqlite:/tmp/locks.db`, or with `--features redis` and `LOCK_URL=redis://127.0.0.1`, and so
+//! `DISTLOCK_URL=sqlite:/tmp/locks.db`, or with `--features redis` and `DISTLOCK_URL=redis://127.0.0.1`, and so
 //! on for `postgres` and `mysql`.
 //!
-//! The last five are made for several processes. They take the store's URL from `DISTLOCK_URL`, as the command
-//! `distlock` does, so that `distlock ls` shows their locks; without it they share an SQLite file. That and their data
+//! The last five are made for several processes: without a URL they share an SQLite file. That and their data
 //! are in `DISTLOCK_DATA`, or in `distlock-examples` in the system's folder for temporary files: remove it to
-//! begin anew. Start one of them in several shells, and stop or kill one.
+//! begin anew. Start one of them in several shells, stop or kill one, and watch their locks by `distlock ls`, which
+//! takes the same `DISTLOCK_URL`.
 //!
 //! `fenced_redis` always takes a Redis server, and `fenced_etcd` an etcd server: this machine's if none is named.
 
@@ -35,10 +35,10 @@ use std::{fs, io};
 
 pub use stop_signal::StopSignal;
 
-/// The store that an example uses: `LOCK_URL`, or `memory:`.
+/// The store that an example uses: `DISTLOCK_URL`, or `memory:`.
 #[must_use]
 pub fn lock_url() -> String {
-    std::env::var("LOCK_URL").unwrap_or_else(|_| "memory:".into())
+    std::env::var("DISTLOCK_URL").unwrap_or_else(|_| "memory:".into())
 }
 
 /// The store that processes share: `DISTLOCK_URL`, or an SQLite file in `folder`.

@@ -1,7 +1,7 @@
 //! Two programs add to a balance, each under the lock. The first stalls for longer than its ttl, as a
 //! program does when its machine is suspended, and then writes as if nothing had happened. A plain file
 //! loses the second one's update. A fenced file refuses the late write, and so does a database: that of
-//! `LOCK_URL` if it is PostgreSQL, MySQL or MariaDB, and otherwise an SQLite file.
+//! `DISTLOCK_URL` if it is PostgreSQL, MySQL or MariaDB, and otherwise an SQLite file.
 #![expect(clippy::print_stdout, reason = "the example's output")]
 
 #[cfg(feature = "mysql")]

@@ -12,7 +12,7 @@ use program::{example, said, stores};
 fn shows(name: &str, parts: &[&str]) {
     let (_folder, urls) = stores();
     for url in urls {
-        let text = said(&example(name).env("LOCK_URL", &url).output().unwrap());
+        let text = said(&example(name).env("DISTLOCK_URL", &url).output().unwrap());
         let mut rest = text.as_str();
         for part in parts {
             let Some(at) = rest.find(part) else { panic!("{name} on {url}: no `{part}` in:\n{text}") };
@@ -73,7 +73,7 @@ async fn cron_once_beside_another_process() {
     let (_folder, urls) = stores();
     let client = distlock::connect(&urls[1]).await.unwrap();
     let guard = client.lock("nightly-report").await.unwrap();
-    let text = said(&example("cron_once").env("LOCK_URL", &urls[1]).output().unwrap());
+    let text = said(&example("cron_once").env("DISTLOCK_URL", &urls[1]).output().unwrap());
     assert_eq!(text.matches("nothing to do").count(), 5, "{text}");
     guard.unlock().await.unwrap();
     client.shutdown(std::time::Duration::from_secs(5)).await;

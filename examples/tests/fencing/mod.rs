@@ -30,7 +30,7 @@ fn run(program: &str, url: &str) -> Result<Completion, Failed> {
     path.pop();
     path.set_file_name("examples");
     path.push(program);
-    let output = Command::new(path).env("LOCK_URL", url).output()?;
+    let output = Command::new(path).env("DISTLOCK_URL", url).output()?;
     let text = String::from_utf8(output.stdout)?;
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let mut rest = text.as_str();

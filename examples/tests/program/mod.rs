@@ -42,7 +42,7 @@ pub fn example(name: &str) -> Command {
         path.display()
     );
     let mut command = Command::new(path);
-    command.env_remove("LOCK_URL").env_remove("DISTLOCK_URL").env_remove("DISTLOCK_DATA");
+    command.env_remove("DISTLOCK_URL").env_remove("DISTLOCK_DATA");
     command
 }
 
