@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use distlock_core::{
-    BackendInfo, Busy, Claim, Clock, Deadline, Effect, FencingToken, Health, Holder, Instant, Lease, LockAdmin,
-    LockBackend, LockKey, LockRecord, LockRequest, OwnerId, Release, Renewal, Result, TryLock,
+    BackendInfo, Busy, Claim, Clock, Deadline, Effect, FencingToken, Health, Holder, Instant, Lease,
+    LockAdmin, LockBackend, LockKey, LockRecord, LockRequest, OwnerId, Release, Renewal, Result, TryLock,
 };
 
 use crate::history::{Recorder, What, nanos};

@@ -187,7 +187,8 @@ impl LockClient {
         let Grant { lease, timing, metadata, doubtful } = grant;
         let timing = timing.within(lease.ttl);
         let doubtful = doubtful || lease.is_doubtful;
-        let held = Arc::new(Held::new(lease, timing, metadata, self.inner.clock.clone(), doubtful));
+        let held = Arc::new(Held::new(lease, timing, metadata, Arc::clone(&self.inner.observer), doubtful));
+        held.announce_grant();
         if let Some(turn) = turn {
             turn.note_granted(&held);
             held.keep_turn(turn);

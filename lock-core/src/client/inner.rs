@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::error::{Effect, Error, ErrorKind, Operation, Result};
 use crate::held::Held;
 use crate::key::LockKey;
+use crate::observer::Observer;
 use crate::outcome::{LostReason, Release, TryLock};
 use crate::releaser::{Releaser, Sweep};
 use crate::request::LockRequest;
@@ -30,6 +31,7 @@ pub(crate) struct ClientInner {
     pub(crate) clock: Clock,
     pub(crate) timers: Timers,
     pub(crate) options: ClientOptions,
+    pub(crate) observer: Arc<Observer>,
     pub(crate) turns: Arc<Turns>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) releaser: Arc<Releaser>,
@@ -46,6 +48,7 @@ impl ClientInner {
         Self {
             clock: backend.clock(),
             timers: Timers::new(),
+            observer: Arc::new(Observer::new(backend.clock())),
             turns: Turns::new(options.max_waiters),
             watchdog: Arc::new(Watchdog::new(Arc::clone(&backend), Arc::clone(&background))),
             releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&background))),

@@ -4,6 +4,7 @@ mod acquire;
 mod attempt;
 mod handed_over;
 mod inner;
+mod observing;
 mod options;
 mod turns;
 
@@ -24,7 +25,6 @@ use crate::clock::{Clock, Deadline};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::guarantees::{BackendInfo, Guarantees};
 use crate::guard::{GuardView, LockGuard};
-use crate::health::Health;
 use crate::key::IntoKey;
 use crate::layers;
 use crate::lease::Lease;
@@ -278,19 +278,6 @@ impl LockClient {
         self.inner.backend.admin().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "this store can't be inspected").on_backend(self.info().name)
         })
-    }
-
-    /// Asks the store how it is, within 5 s.
-    ///
-    /// # Errors
-    /// The store's errors.
-    ///
-    /// # Cancel safety
-    /// May be dropped at any point.
-    pub async fn probe(&self) -> Result<Health> {
-        bounded(&self.inner.timers, Duration::from_secs(5), self.inner.backend.probe())
-            .await
-            .map_err(|error| error.on_backend(self.info().name).in_operation(Operation::Probe))
     }
 
     /// Ends the client: refuses new work, releases every lock it holds and every claim it left, and

@@ -9,6 +9,7 @@
 mod ambiguity;
 mod cancellation;
 mod dropping;
+mod events;
 mod exhaustion;
 mod layers;
 mod queueing;
