@@ -23,6 +23,8 @@ pub mod layers;
 mod lease;
 mod memory;
 mod metadata;
+mod meter;
+mod metric;
 mod namespace;
 mod observer;
 mod options;
@@ -60,6 +62,9 @@ pub use key::{IntoKey, LockKey};
 pub use lease::{Lease, Margin};
 pub use memory::{Faults, MemoryBackend};
 pub use metadata::Metadata;
+#[cfg(feature = "metrics")]
+pub use metric::describe_metrics;
+pub use metric::{METRICS, Metric, MetricKind};
 pub use namespace::Namespace;
 pub use options::{LockOptions, Queueing, RenewPolicy, WaitPolicy};
 pub use outcome::{Busy, Cursor, Holder, LostReason, Release, Renewal, TryLock};

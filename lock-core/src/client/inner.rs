@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::error::{Effect, Error, ErrorKind, Operation, Result};
 use crate::held::Held;
 use crate::key::LockKey;
+use crate::meter::Meter;
 use crate::observer::Observer;
 use crate::outcome::{LostReason, Release, TryLock};
 use crate::releaser::{Releaser, Sweep};
@@ -45,13 +46,14 @@ pub(crate) struct ClientInner {
 impl ClientInner {
     pub(super) fn new(backend: Arc<dyn LockBackend>, options: ClientOptions) -> Self {
         let background = Arc::new(BackgroundTasks::default());
+        let meter = Meter::new(backend.info().name);
         Self {
             clock: backend.clock(),
             timers: Timers::new(),
-            observer: Arc::new(Observer::new(backend.clock())),
+            observer: Arc::new(Observer::new(backend.clock(), meter)),
             turns: Turns::new(options.max_waiters),
             watchdog: Arc::new(Watchdog::new(Arc::clone(&backend), Arc::clone(&background))),
-            releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&background))),
+            releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&background), meter)),
             background,
             backend,
             options,

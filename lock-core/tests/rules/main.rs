@@ -12,6 +12,8 @@ mod dropping;
 mod events;
 mod exhaustion;
 mod layers;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod queueing;
 mod renewal;
 mod rig;
