@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::metric::{ACQUIRES, HELD, HOLD, JEOPARDIES, LOSSES, Metric, PENDING, RENEWALS, WAIT, WAITING};
+use crate::metric::{
+    ACQUIRES, HELD, HOLD, JEOPARDIES, LOSSES, Metric, PENDING, RENEWALS, SELF_WAITS, WAIT, WAITING,
+};
 use crate::outcome::LostReason;
 
 type Labels<'a> = &'a [(&'static str, &'static str)];
@@ -52,6 +54,10 @@ impl Meter {
 
     pub(crate) fn loss(self, reason: LostReason) {
         count(&LOSSES, &[("backend", self.backend), ("reason", reason.as_str())]);
+    }
+
+    pub(crate) fn self_wait(self) {
+        count(&SELF_WAITS, &[("backend", self.backend)]);
     }
 
     /// Claims came to the releaser's queue, or left it.

@@ -40,8 +40,10 @@ impl MetricKind {
 
 /// Every metric that clients record through the `metrics` facade with the feature `metrics`. The recorder must be installed
 /// before the first client is made, or gauges miss what was counted without it.
-pub const METRICS: [Metric; 11] =
-    [ACQUIRES, WAIT, WAITING, HELD, HOLD, RENEWALS, JEOPARDIES, LOSSES, PENDING, OPERATIONS, OPERATION];
+pub const METRICS: &[Metric] = &[
+    ACQUIRES, WAIT, WAITING, SELF_WAITS, HELD, HOLD, RENEWALS, JEOPARDIES, LOSSES, PENDING, OPERATIONS,
+    OPERATION,
+];
 
 pub(crate) const ACQUIRES: Metric = Metric {
     name: "distlock_acquires_total",
@@ -60,6 +62,12 @@ pub(crate) const WAITING: Metric = Metric {
     kind: MetricKind::Gauge,
     labels: &["backend"],
     meaning: "Calls under way",
+};
+pub(crate) const SELF_WAITS: Metric = Metric {
+    name: "distlock_self_waits_total",
+    kind: MetricKind::Counter,
+    labels: &["backend"],
+    meaning: "Calls that waited for a lock which their own client held for a whole ttl: perhaps a task that waits for itself",
 };
 pub(crate) const HELD: Metric = Metric {
     name: "distlock_held_locks",
@@ -113,7 +121,7 @@ pub(crate) const OPERATION: Metric = Metric {
 /// Tells the installed recorder what each metric means, so that exporters can show it.
 #[cfg(feature = "metrics")]
 pub fn describe_metrics() {
-    for Metric { name, kind, meaning, .. } in METRICS {
+    for &Metric { name, kind, meaning, .. } in METRICS {
         match kind {
             MetricKind::Counter => metrics::describe_counter!(name, meaning),
             MetricKind::Gauge => metrics::describe_gauge!(name, meaning),

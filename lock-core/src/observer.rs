@@ -81,7 +81,7 @@ impl Observer {
             }
             LockChange::Released => end("released"),
             LockChange::Detached => end("detached"),
-            LockChange::SelfWait { .. } => {}
+            LockChange::SelfWait { .. } => meter.self_wait(),
         }
     }
 }

@@ -124,7 +124,7 @@ impl LockClient {
     ) -> Result<LockGuard> {
         let called = tokio::select! {
             biased;
-            called = place.wait() => called?,
+            called = self.called(&mut place, &job.request.claim.key, job.timing.ttl) => called?,
             () = sleep_until(&self.inner.clock, deadline.instant()) => {
                 let busy = self.inner.turns.obstacle(&job.request.claim.key)?;
                 return Err(self.timed_out(&job.request, busy));

@@ -31,6 +31,8 @@ pub(crate) struct ClientInner {
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) clock: Clock,
     pub(crate) timers: Timers,
+    /// Apart from those of operations: theirs are short, and a timer that is put off costs less than one that comes sooner.
+    pub(super) patience: Timers,
     pub(crate) options: ClientOptions,
     pub(crate) observer: Arc<Observer>,
     pub(crate) turns: Arc<Turns>,
@@ -50,6 +52,7 @@ impl ClientInner {
         Self {
             clock: backend.clock(),
             timers: Timers::new(),
+            patience: Timers::new(),
             observer: Arc::new(Observer::new(backend.clock(), meter)),
             turns: Turns::new(options.max_waiters),
             watchdog: Arc::new(Watchdog::new(Arc::clone(&backend), Arc::clone(&background))),

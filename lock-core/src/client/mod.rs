@@ -7,6 +7,7 @@ mod handed_over;
 mod inner;
 mod observing;
 mod options;
+mod self_wait;
 mod turns;
 
 use std::fmt;
@@ -136,7 +137,8 @@ impl LockClient {
     /// store's errors, once they lasted for a ttl or can't be cured by trying again.
     ///
     /// A call whose turn has come holds up the others of this client until it is polled: await it or
-    /// drop it, but don't keep it aside. The same task must not wait for a key that it holds itself.
+    /// drop it, but don't keep it aside. The same task must not wait for a key that it holds itself; a call
+    /// that seems to is warned of, see [`LockChange::SelfWait`](crate::LockChange::SelfWait).
     ///
     /// # Cancel safety
     /// May be dropped at any point: what it left in the store is withdrawn in the background.

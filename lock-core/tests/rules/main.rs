@@ -17,6 +17,7 @@ mod metrics;
 mod queueing;
 mod renewal;
 mod rig;
+mod self_waits;
 mod shutdown;
 mod states;
 mod tokens;

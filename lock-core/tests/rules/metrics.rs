@@ -53,8 +53,9 @@ async fn everything() {
     assert!(client.try_lock("k").await.unwrap().is_none());
     client.lock_with("k", &nine().wait(WaitPolicy::No)).await.unwrap_err();
     client.lock_with("k", &waiting_up_to(secs(4))).await.unwrap_err();
-    let cancelled = client.lock("k");
-    assert!(tokio::time::timeout(secs(1), cancelled).await.is_err());
+    let options = nine();
+    let cancelled = client.lock_with("k", &options);
+    assert!(tokio::time::timeout(secs(20), cancelled).await.is_err());
     drop(client.lock("dropped").await.unwrap());
     let _ = client.lock("leased").await.unwrap().into_lease();
     store.faults().silence(true);
@@ -113,6 +114,7 @@ fn holds_are_counted_by_their_end() {
         assert_eq!(value(&recorded, "distlock_hold_seconds", &[("end", end)]), count, "{end}");
     }
     assert_eq!(value(&recorded, "distlock_losses_total", &[("reason", "unreachable")]), 1.0);
+    assert_eq!(value(&recorded, "distlock_self_waits_total", &[]), 1.0);
     assert_eq!(value(&recorded, "distlock_jeopardies_total", &[]), 1.0);
     assert!(value(&recorded, "distlock_renewals_total", &[("outcome", "renewed")]) >= 1.0);
     assert!(value(&recorded, "distlock_renewals_total", &[("outcome", "failed")]) >= 1.0);
