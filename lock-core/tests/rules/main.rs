@@ -11,6 +11,7 @@ mod cancellation;
 mod dropping;
 mod events;
 mod exhaustion;
+mod health;
 mod layers;
 #[cfg(feature = "metrics")]
 mod metrics;
