@@ -206,9 +206,11 @@ millions of them. To follow single locks, use `LockClient::events`, or spans wit
 const METRICS_TAIL: &str = "
 - All clients of a process that use the same kind of store are counted together.
 - A time is in seconds. How it is shown, as buckets or quantiles, is the recorder's choice.
+- `distlock run --metrics-listen` shows them for Prometheus; a dashboard and alert rules for them are in `docs/operations`.
 - A hold begins when the request that was granted left, and ends when its guard is given back or its loss is noticed.
 - A loss that only the release finds (it answers `NotHeld`) is no loss while held: it is `distlock_operations_total` with `operation`
   `unlock` and `outcome` `not-held`.
+- Losses, renewals, jeopardies and self-waits are there with 0 from the first client on, so that the first one is seen as growth.
 - An adopted lease is a hold, but no call.
 ";
 

@@ -179,7 +179,7 @@ impl Held {
 
     /// Notes why a renewal failed, for the reason of a later loss.
     pub(crate) fn note_trouble(&self, kind: ErrorKind) {
-        self.observer.meter().renewal("failed");
+        self.observer.meter().renewal_failed();
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(kind);
     }
 

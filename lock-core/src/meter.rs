@@ -7,6 +7,9 @@ use crate::metric::{
 };
 use crate::outcome::LostReason;
 
+const RENEWED: &str = "renewed";
+const FAILED: &str = "failed";
+
 type Labels<'a> = &'a [(&'static str, &'static str)];
 
 /// Records under the name of one backend.
@@ -19,7 +22,17 @@ impl Meter {
     /// Whether anything is recorded. Without, nobody needs to read a clock for it.
     pub(crate) const IS_ON: bool = cfg!(feature = "metrics");
 
-    pub(crate) const fn new(backend: &'static str) -> Self {
+    pub(crate) fn new(backend: &'static str) -> Self {
+        let backend_label = ("backend", backend);
+        // There from the start: a counter that first appears with 1 shows no growth to those who watch for it.
+        for reason in LostReason::ALL {
+            count(&LOSSES, &[backend_label, ("reason", reason.as_str())], 0);
+        }
+        for outcome in [RENEWED, FAILED] {
+            count(&RENEWALS, &[backend_label, ("outcome", outcome)], 0);
+        }
+        count(&JEOPARDIES, &[backend_label], 0);
+        count(&SELF_WAITS, &[backend_label], 0);
         Self { backend }
     }
 
@@ -30,7 +43,7 @@ impl Meter {
     pub(crate) fn call_ends(self, call: &'static str, outcome: &'static str, took: Duration) {
         let backend = ("backend", self.backend);
         add(&WAITING, &[backend], -1.0);
-        count(&ACQUIRES, &[backend, ("call", call), ("outcome", outcome)]);
+        count(&ACQUIRES, &[backend, ("call", call), ("outcome", outcome)], 1);
         time(&WAIT, &[backend, ("outcome", outcome)], took);
     }
 
@@ -44,20 +57,24 @@ impl Meter {
         time(&HOLD, &[backend, ("end", end)], held);
     }
 
-    pub(crate) fn renewal(self, outcome: &'static str) {
-        count(&RENEWALS, &[("backend", self.backend), ("outcome", outcome)]);
+    pub(crate) fn renewed(self) {
+        count(&RENEWALS, &[("backend", self.backend), ("outcome", RENEWED)], 1);
+    }
+
+    pub(crate) fn renewal_failed(self) {
+        count(&RENEWALS, &[("backend", self.backend), ("outcome", FAILED)], 1);
     }
 
     pub(crate) fn jeopardy(self) {
-        count(&JEOPARDIES, &[("backend", self.backend)]);
+        count(&JEOPARDIES, &[("backend", self.backend)], 1);
     }
 
     pub(crate) fn loss(self, reason: LostReason) {
-        count(&LOSSES, &[("backend", self.backend), ("reason", reason.as_str())]);
+        count(&LOSSES, &[("backend", self.backend), ("reason", reason.as_str())], 1);
     }
 
     pub(crate) fn self_wait(self) {
-        count(&SELF_WAITS, &[("backend", self.backend)]);
+        count(&SELF_WAITS, &[("backend", self.backend)], 1);
     }
 
     /// Claims came to the releaser's queue, or left it.
@@ -67,8 +84,8 @@ impl Meter {
 }
 
 #[cfg(feature = "metrics")]
-fn count(metric: &Metric, labels: Labels<'_>) {
-    metrics::counter!(metric.name, labels).increment(1);
+fn count(metric: &Metric, labels: Labels<'_>, times: u64) {
+    metrics::counter!(metric.name, labels).increment(times);
 }
 
 #[cfg(feature = "metrics")]
@@ -82,7 +99,7 @@ fn time(metric: &Metric, labels: Labels<'_>, took: Duration) {
 }
 
 #[cfg(not(feature = "metrics"))]
-const fn count(_: &Metric, _: Labels<'_>) {}
+const fn count(_: &Metric, _: Labels<'_>, _: u64) {}
 
 #[cfg(not(feature = "metrics"))]
 const fn add(_: &Metric, _: Labels<'_>, _: f64) {}

@@ -73,7 +73,7 @@ impl Observer {
         };
         match change {
             LockChange::Granted => meter.hold_begins(),
-            LockChange::Renewed { .. } => meter.renewal("renewed"),
+            LockChange::Renewed { .. } => meter.renewed(),
             LockChange::Jeopardy { .. } => meter.jeopardy(),
             LockChange::Lost(reason) => {
                 meter.loss(reason);

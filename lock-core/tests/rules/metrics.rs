@@ -88,6 +88,18 @@ fn the_list_is_what_is_recorded() {
 }
 
 #[test]
+fn what_alarms_watch_for_is_there_before_it_happens() {
+    let recorded = record(|| async {
+        let _client = rig();
+    });
+    let count = |name: &str| recorded.keys().filter(|(found, _)| found == name).count();
+    assert_eq!(count("distlock_losses_total"), 7);
+    assert_eq!(count("distlock_renewals_total"), 2);
+    assert_eq!((count("distlock_jeopardies_total"), count("distlock_self_waits_total")), (1, 1));
+    assert!(recorded.values().all(|(_, _, value)| *value == 0.0));
+}
+
+#[test]
 fn calls_are_counted_by_outcome_and_timed() {
     let recorded = record(everything);
     for (call, outcome, count) in [
