@@ -31,6 +31,7 @@ fn bad_usage_is_refused_with_what_to_do() {
         (run(&["--wait", "-5s"]), "negative"),
         (run(&["--wait", "sometimes"]), "forever"),
         (run(&["--grace", "15s"]), "30s"),
+        (run(&["--metrics-listen", "localhost:9464"]), "127.0.0.1:9464"),
         (run(&["--ttl", "3s", "--grace", "2s"]), "3s"),
         (run(&["--max-hold", "0s"]), "--max-hold"),
         (vec!["--url", "nonsense", "ls"], "scheme"),
