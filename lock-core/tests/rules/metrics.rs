@@ -12,6 +12,9 @@ use crate::rig::{ms, nine, rig, secs, settle, waiting_up_to};
 /// What was recorded, by name and the values of its labels.
 type Recorded = BTreeMap<(String, Vec<(String, String)>), (Kind, Option<String>, f64)>;
 
+/// Kind, names of labels, and meaning.
+type Described<'a> = (Kind, Vec<&'a str>, Option<&'a str>);
+
 /// Records what a scenario does, in virtual time; histograms show how many times they hold.
 fn record<F: Future<Output = ()>>(scenario: impl FnOnce() -> F) -> Recorded {
     let recorder = DebuggingRecorder::new();
@@ -70,7 +73,7 @@ async fn everything() {
 #[test]
 fn the_list_is_what_is_recorded() {
     let recorded = record(everything);
-    let mut seen: BTreeMap<&str, BTreeSet<(Kind, Vec<&str>, Option<&str>)>> = BTreeMap::new();
+    let mut seen: BTreeMap<&str, BTreeSet<Described<'_>>> = BTreeMap::new();
     for ((name, labels), (kind, meaning, _)) in &recorded {
         let labels = labels.iter().map(|(name, _)| name.as_str()).collect();
         seen.entry(name).or_default().insert((*kind, labels, meaning.as_deref()));
