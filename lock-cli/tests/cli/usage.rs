@@ -135,3 +135,12 @@ fn a_reader_that_goes_away_is_no_failure() {
     let end = ended(std::process::Command::new("sh").args(["-c", &script]).current_dir(rig.folder.path()));
     assert_eq!((end.status, end.stderr.as_str()), (Some(0), ""));
 }
+
+#[cfg(not(feature = "metrics"))]
+#[test]
+fn metrics_that_this_build_lacks_are_refused_with_the_feature() {
+    let rig = Rig::memory();
+    let end = refused(&rig, &["run", "--metrics-listen", "127.0.0.1:0", "k", "--", "touch", "ran"]);
+    assert_eq!(end.status, Some(64), "{end:?}");
+    assert!(end.stderr.contains("--features metrics") && !rig.path("ran").exists(), "{end:?}");
+}
