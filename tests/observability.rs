@@ -42,9 +42,9 @@ fn named(text: &str) -> Vec<(&str, &str)> {
 
 /// The name without what Prometheus adds to that of a histogram.
 fn base<'a>(name: &'a str, known: &Documented) -> &'a str {
-    let parts = ["_bucket", "_sum", "_count"].iter().filter_map(|part| name.strip_suffix(part));
+    let mut parts = ["_bucket", "_sum", "_count"].iter().filter_map(|part| name.strip_suffix(part));
     let is_histogram = |base: &&str| known.get(*base).is_some_and(|(kind, ..)| kind == "histogram");
-    parts.filter(|base| is_histogram(base)).last().unwrap_or(name)
+    parts.find(is_histogram).unwrap_or(name)
 }
 
 #[test]
