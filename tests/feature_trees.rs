@@ -18,6 +18,7 @@ const MARKS: &[(&str, &[&str])] = &[
     ("ring", &["tls"]),
     ("aws-lc-rs", &["tls"]),
     ("metrics", &["metrics"]),
+    ("metrics-exporter-prometheus", &[]),
     ("tracing", &["tracing", "etcd", "postgres", "mysql", "sqlite", "zk"]),
     ("serde", &["serde"]),
     // Of tools, tests and other ways to encrypt: never.
@@ -81,10 +82,24 @@ fn each_store_comes_with_its_feature() {
     }
 }
 
+#[test]
+fn the_command_serves_metrics_only_with_its_feature() {
+    let served = |features| {
+        let packages = packages_of("distlock-cli", features);
+        ["metrics", "metrics-exporter-prometheus", "hyper"].map(|package| packages.contains(package))
+    };
+    assert_eq!(served("sqlite"), [false; 3]);
+    assert_eq!(served("sqlite,metrics"), [true; 3]);
+}
+
 /// What the facade with these features depends on, outside tests and builds.
 fn packages(features: &str) -> BTreeSet<String> {
+    packages_of("distlock", features)
+}
+
+fn packages_of(package: &str, features: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--package", "distlock", "--edges", "normal", "--prefix", "none"])
+        .args(["tree", "--offline", "--package", package, "--edges", "normal", "--prefix", "none"])
         .args(["--no-default-features", "--features", features, "--format", "{p}"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()

@@ -1,4 +1,4 @@
-//! docs/guarantees.md is written from the code: `make docs` rewrites it, and this test fails when it is stale.
+//! Pages that are written from the code: `make docs` rewrites them, and this test fails when one is stale.
 #![cfg(all(
     feature = "etcd",
     feature = "redis",
@@ -187,4 +187,41 @@ fn section(text: &mut String, title: &str, options: &[UrlOption]) {
     for UrlOption { name, takes, default, meaning, .. } in options {
         text.push_str(&format!("| `{name}` | {takes} | {default} | {meaning} |\n"));
     }
+}
+
+const METRICS_HEAD: &str = "\
+# Metrics
+
+Generated from the code by `make docs`; a test records every one of them.
+
+With the feature `metrics`, clients record through the [`metrics`](https://docs.rs/metrics) facade, to whatever recorder the program
+has installed. Install it before the first client is made: gauges count ups and downs, and miss those that came before.
+`distlock::describe_metrics()` then tells it what each metric means. Without the feature there is neither the code nor the crate.
+
+`backend` is the store's name as `distlock info` shows it. Each label takes few values; **a key is never a label**, since there may be
+millions of them. To follow single locks, use `LockClient::events`, or spans with the feature `tracing`.
+
+";
+
+const METRICS_TAIL: &str = "
+- All clients of a process that use the same kind of store are counted together.
+- A time is in seconds. How it is shown, as buckets or quantiles, is the recorder's choice.
+- `distlock run --metrics-listen` shows them for Prometheus; a dashboard and alert rules for them are in `docs/operations`.
+- A hold begins when the request that was granted left, and ends when its guard is given back or its loss is noticed.
+- A loss that only the release finds (it answers `NotHeld`) is no loss while held: it is `distlock_operations_total` with `operation`
+  `unlock` and `outcome` `not-held`.
+- Losses, renewals, jeopardies and self-waits are there with 0 from the first client on, so that the first one is seen as growth.
+- An adopted lease is a hold, but no call.
+";
+
+#[test]
+fn the_page_of_metrics_is_current() {
+    let mut text = METRICS_HEAD.to_owned();
+    text.push_str("| metric | type | labels | meaning |\n|---|---|---|---|\n");
+    for metric in distlock::METRICS {
+        let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        let (name, kind, labels) = (metric.name, metric.kind.as_str(), labels.join(", "));
+        text.push_str(&format!("| `{name}` | {kind} | {labels} | {} |\n", metric.meaning));
+    }
+    check("docs/metrics.md", &(text + METRICS_TAIL));
 }

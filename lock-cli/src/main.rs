@@ -1,8 +1,14 @@
 //! The `distlock` command. See the crate's README.
 
+mod addresses;
 mod arguments;
 mod commands;
 mod durations;
+#[cfg(feature = "metrics")]
+mod endpoint;
+#[cfg(not(feature = "metrics"))]
+#[path = "no_endpoint.rs"]
+mod endpoint;
 mod exit;
 mod labels;
 mod logging;

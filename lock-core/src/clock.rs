@@ -117,6 +117,15 @@ impl Clock {
     }
 }
 
+impl Clock {
+    /// The present instant, unless this thread is being torn down and the clock is gone with it.
+    pub(crate) fn try_now(&self) -> Option<Instant> {
+        let is_gone = matches!(self.0, Source::Tokio { .. })
+            && tokio::runtime::Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed());
+        (!is_gone).then(|| self.now())
+    }
+}
+
 /// Moves a clock made by [`Clock::manual`] or [`Clock::jumping`].
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<AtomicU64>);

@@ -184,7 +184,7 @@ impl LockGuard {
         let held = self.held.take().unwrap_or_else(|| Arc::clone(&self.view.held));
         self.client.watchdog.forget(&held);
         let lease = held.lease_now();
-        let _ = held.release();
+        held.detach();
         drop(held.take_turn());
         lease
     }

@@ -1,17 +1,19 @@
 //! What guard, views and watchdog know of one held lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::claim::Claim;
 use crate::client::Turn;
-use crate::clock::{Clock, Instant};
+use crate::clock::Instant;
 use crate::error::ErrorKind;
+use crate::events::LockChange;
 use crate::lease::Lease;
 use crate::metadata::Metadata;
+use crate::observer::Observer;
 use crate::options::Timing;
 use crate::outcome::{Busy, Holder, LostReason};
 
@@ -44,7 +46,7 @@ impl LockState {
 pub(crate) struct Held {
     lease: Lease,
     timing: Timing,
-    clock: Clock,
+    observer: Arc<Observer>,
     metadata: Metadata,
     valid_until: AtomicU64,
     end: OnceLock<End>,
@@ -59,6 +61,7 @@ pub(crate) struct Held {
 #[derive(Clone, Copy, Debug)]
 enum End {
     Released,
+    Detached,
     Lost(LostReason),
 }
 
@@ -67,7 +70,7 @@ impl Held {
         lease: Lease,
         timing: Timing,
         metadata: Metadata,
-        clock: Clock,
+        observer: Arc<Observer>,
         doubtful: bool,
     ) -> Self {
         Self {
@@ -75,7 +78,7 @@ impl Held {
             lease,
             timing,
             metadata,
-            clock,
+            observer,
             end: OnceLock::new(),
             changed: Notify::new(),
             turn: Mutex::new(None),
@@ -127,17 +130,17 @@ impl Held {
 
     pub(crate) fn remaining(&self) -> Duration {
         match self.state() {
-            LockState::Held | LockState::Jeopardy => self.valid_until().since(self.clock.now()),
+            LockState::Held | LockState::Jeopardy => self.valid_until().since(self.observer.now()),
             LockState::Lost(_) | LockState::Released => Duration::ZERO,
         }
     }
 
     pub(crate) fn state(&self) -> LockState {
         match self.end.get() {
-            Some(End::Released) => LockState::Released,
+            Some(End::Released | End::Detached) => LockState::Released,
             Some(End::Lost(reason)) => LockState::Lost(*reason),
             None => {
-                let now = self.clock.now();
+                let now = self.observer.now();
                 if now >= self.valid_until() {
                     LockState::Lost(self.expiry_reason())
                 } else if now >= self.jeopardy_at() {
@@ -166,6 +169,7 @@ impl Held {
         if alive {
             self.valid_until.fetch_max(valid_until.as_nanos(), Ordering::AcqRel);
             *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.observer.tell(self, LockChange::Renewed { valid_until: self.valid_until() });
             self.changed.notify_waiters();
         } else {
             self.settle();
@@ -175,31 +179,45 @@ impl Held {
 
     /// Notes why a renewal failed, for the reason of a later loss.
     pub(crate) fn note_trouble(&self, kind: ErrorKind) {
+        self.observer.meter().renewal_failed();
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(kind);
     }
 
     /// Ends the hold as lost. The first end stays.
     pub(crate) fn lose(&self, reason: LostReason) {
-        let _ = self.end.set(End::Lost(reason));
-        self.changed.notify_waiters();
+        self.finish(End::Lost(reason), LockChange::Lost(reason));
         drop(self.take_turn());
     }
 
-    /// Ends the hold as given back; `false` if it had ended or run out before.
+    /// Ends the hold as given back; says why, if it had been lost before.
     pub(crate) fn release(&self) -> Result<(), LostReason> {
         self.settle();
-        match self.end.get_or_init(|| End::Released) {
-            End::Released => {
-                self.changed.notify_waiters();
-                Ok(())
-            }
-            End::Lost(reason) => Err(*reason),
+        self.finish(End::Released, LockChange::Released);
+        match self.end.get() {
+            Some(End::Lost(reason)) => Err(*reason),
+            Some(End::Released | End::Detached) | None => Ok(()),
         }
     }
 
-    /// Ends the hold without a look at the clock, which can't be read while a thread is torn down.
+    /// Ends the hold for this client, and leaves the lock to whoever adopts it.
+    pub(crate) fn detach(&self) {
+        self.settle();
+        self.finish(End::Detached, LockChange::Detached);
+    }
+
+    /// Ends the hold because its guard is gone, perhaps with a thread that is torn down: then no clock can be read.
     pub(crate) fn abandon(&self) {
-        let _ = self.end.set(End::Released);
+        if self.observer.try_now().is_some() {
+            self.settle();
+        }
+        self.finish(End::Released, LockChange::Released);
+    }
+
+    /// The first end stays.
+    fn finish(&self, end: End, change: LockChange) {
+        if self.end.set(end).is_ok() {
+            self.observer.tell(self, change);
+        }
         self.changed.notify_waiters();
     }
 
@@ -219,8 +237,14 @@ impl Held {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Tells those who wait for a change that the clock made one.
-    pub(crate) fn announce(&self) {
+    /// Tells that the store granted it.
+    pub(crate) fn announce_grant(&self) {
+        self.observer.tell(self, LockChange::Granted);
+    }
+
+    /// Tells those who wait for a change that the clock brought it into jeopardy.
+    pub(crate) fn announce_jeopardy(&self) {
+        self.observer.tell(self, LockChange::Jeopardy { valid_until: self.valid_until() });
         self.changed.notify_waiters();
     }
 
@@ -252,7 +276,7 @@ impl Held {
         if due == Instant::FAR || tokio::runtime::Handle::try_current().is_err() {
             return std::future::pending().await;
         }
-        tokio::time::sleep(due.since(self.clock.now())).await;
+        tokio::time::sleep(due.since(self.observer.now())).await;
     }
 
     /// Waits until the lock is lost; never resolves for one that is given back.

@@ -164,6 +164,16 @@ pub enum LostReason {
 }
 
 impl LostReason {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Expired,
+        Self::Stolen,
+        Self::SessionClosed,
+        Self::Unreachable,
+        Self::Denied,
+        Self::MaxHold,
+        Self::Shutdown,
+    ];
+
     /// The reason as a word, as it stands in spans, metrics and JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

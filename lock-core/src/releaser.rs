@@ -13,6 +13,7 @@ use crate::claim::Claim;
 use crate::client::Turn;
 use crate::clock::{Clock, Instant};
 use crate::held::Held;
+use crate::meter::Meter;
 use crate::owner::OwnerId;
 use crate::timers::Timers;
 use crate::waiting::{bounded, sleep_until};
@@ -28,6 +29,7 @@ pub(crate) struct Releaser {
     clock: Clock,
     timers: Timers,
     background: Arc<BackgroundTasks>,
+    meter: Meter,
     queue: Mutex<Queue>,
     drained: Notify,
 }
@@ -88,12 +90,13 @@ impl Releaser {
     /// Sweeps under way at once.
     pub(crate) const PARALLEL: usize = 64;
 
-    pub(crate) fn new(backend: Arc<dyn LockBackend>, background: Arc<BackgroundTasks>) -> Self {
+    pub(crate) fn new(backend: Arc<dyn LockBackend>, background: Arc<BackgroundTasks>, meter: Meter) -> Self {
         Self {
             clock: backend.clock(),
             timers: Timers::new(),
             backend,
             background,
+            meter,
             queue: Mutex::default(),
             drained: Notify::new(),
         }
@@ -106,7 +109,9 @@ impl Releaser {
     /// Queues a sweep. Never blocks, and works from any thread and outside a runtime.
     pub(crate) fn push(&self, sweep: Sweep) {
         let mut queue = self.queue();
-        queue.pending.insert(sweep.claim.owner, sweep.claim.clone());
+        if queue.pending.insert(sweep.claim.owner, sweep.claim.clone()).is_none() {
+            self.meter.pending(1.0);
+        }
         queue.waiting.push_back(sweep);
         drop(queue);
         self.background.wake_all();
@@ -182,6 +187,15 @@ impl Releaser {
     }
 }
 
+impl Drop for Releaser {
+    fn drop(&mut self) {
+        // Nobody is left to do it: their ttls will.
+        for _ in 0..self.queue().pending.len() {
+            self.meter.pending(-1.0);
+        }
+    }
+}
+
 /// Puts a sweep back into the queue if it is dropped before its end, as when its runtime shuts down.
 struct Unfinished<'a> {
     releaser: &'a Releaser,
@@ -192,7 +206,9 @@ impl Unfinished<'_> {
     fn done(mut self) {
         if let Some(sweep) = self.sweep.take() {
             let mut queue = self.releaser.queue();
-            queue.pending.remove(&sweep.claim.owner);
+            if queue.pending.remove(&sweep.claim.owner).is_some() {
+                self.releaser.meter.pending(-1.0);
+            }
             let drained = queue.pending.is_empty();
             drop(queue);
             if drained {

@@ -1,6 +1,7 @@
 //! The arguments of each command.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use clap::{Args, ValueHint};
 use clap_complete::Shell;
 use distlock::{LockKey, WaitPolicy};
 
+use crate::addresses;
 use crate::durations;
 use crate::labels;
 use crate::run::OnLost;
@@ -55,6 +57,10 @@ pub(crate) struct Run {
     /// Something to tell those who look at the lock, for example --label team=payments; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = labels::parse)]
     pub(crate) labels: Vec<(String, String)>,
+    /// Serve metrics for Prometheus at /metrics and the store's health at /healthz, on this address, while it waits and runs;
+    /// everybody who reaches the address may read them: prefer 127.0.0.1:PORT [default: off]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = addresses::parse)]
+    pub(crate) metrics_listen: Option<SocketAddr>,
     /// Say on standard error how long the lock was waited for, and how long it was held
     #[arg(long, short)]
     pub(crate) verbose: bool,

@@ -6,6 +6,7 @@ use distlock::{Error, LockClient, LockGuard, LockState, LostReason, Metadata, Re
 
 use crate::arguments::{Global, Run};
 use crate::durations::{exactly, roughly};
+use crate::endpoint::Endpoint;
 use crate::exit::{Exit, Failure};
 use crate::labels;
 use crate::message::{is_watched, say};
@@ -24,10 +25,22 @@ pub(super) async fn execute(global: &Global, run: Run) -> Result<Exit, Failure> 
     let grace = grace(run.grace, ttl)?;
     let labels = labels::of_run(&store::metadata(global)?, &run.command, &run.labels)?;
     let mut signals = Signals::listen().map_err(|error| Failure::system("can't listen to signals", error))?;
+    let endpoint = match run.metrics_listen {
+        Some(address) => Some(Endpoint::open(address).await?),
+        None => None,
+    };
     let client = tokio::select! {
         client = store::connect(global) => client?,
         signal = asked_to_end(&mut signals) => return Ok(Exit::by(signal)),
     };
+    let _serving = endpoint.map(|endpoint| {
+        let address = endpoint.address();
+        // Else nobody could know which port it is.
+        if run.verbose || Some(address) != run.metrics_listen {
+            say(&format!("metrics at http://{address}/metrics"));
+        }
+        endpoint.serve(&client)
+    });
     if !client.info().supports.processes {
         say(&format!(
             "the store {} is this process's alone, so no other process respects the lock; give --url",

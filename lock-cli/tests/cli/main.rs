@@ -23,6 +23,8 @@ mod looking;
 mod loss;
 #[cfg(feature = "sqlite")]
 mod mayhem;
+#[cfg(all(feature = "metrics", feature = "sqlite"))]
+mod measuring;
 mod orphans;
 mod reference;
 mod running;

@@ -94,6 +94,12 @@ impl Started {
         Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
     }
 
+    /// What it says goes into a file, to be read while it runs.
+    #[cfg(all(feature = "metrics", feature = "sqlite"))]
+    pub(crate) fn saying_into(command: &mut Command, file: fs::File) -> Self {
+        Self(Some(command.stdout(Stdio::piped()).stderr(file).spawn().unwrap()))
+    }
+
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(self.0.as_ref().unwrap())
     }

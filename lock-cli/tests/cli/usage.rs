@@ -31,6 +31,7 @@ fn bad_usage_is_refused_with_what_to_do() {
         (run(&["--wait", "-5s"]), "negative"),
         (run(&["--wait", "sometimes"]), "forever"),
         (run(&["--grace", "15s"]), "30s"),
+        (run(&["--metrics-listen", "localhost:9464"]), "127.0.0.1:9464"),
         (run(&["--ttl", "3s", "--grace", "2s"]), "3s"),
         (run(&["--max-hold", "0s"]), "--max-hold"),
         (vec!["--url", "nonsense", "ls"], "scheme"),
@@ -133,4 +134,13 @@ fn a_reader_that_goes_away_is_no_failure() {
     let script = format!("{} completions bash | true", env!("CARGO_BIN_EXE_distlock"));
     let end = ended(std::process::Command::new("sh").args(["-c", &script]).current_dir(rig.folder.path()));
     assert_eq!((end.status, end.stderr.as_str()), (Some(0), ""));
+}
+
+#[cfg(not(feature = "metrics"))]
+#[test]
+fn metrics_that_this_build_lacks_are_refused_with_the_feature() {
+    let rig = Rig::memory();
+    let end = refused(&rig, &["run", "--metrics-listen", "127.0.0.1:0", "k", "--", "touch", "ran"]);
+    assert_eq!(end.status, Some(64), "{end:?}");
+    assert!(end.stderr.contains("--features metrics") && !rig.path("ran").exists(), "{end:?}");
 }

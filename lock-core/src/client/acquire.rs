@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::LockClient;
 use super::attempt::Attempt;
 use super::inner::shut_down;
-use super::turns::{Called, Place, Turn};
+use super::turns::{Called, Place, Queued, Turn};
 use crate::claim::Claim;
 use crate::clock::Deadline;
 use crate::error::{Effect, Error, ErrorKind, Operation, Result};
@@ -15,7 +15,7 @@ use crate::held::Held;
 use crate::key::LockKey;
 use crate::lease::Lease;
 use crate::metadata::Metadata;
-use crate::options::{LockOptions, Queueing, Timing};
+use crate::options::{LockOptions, Queueing, Timing, WaitPolicy};
 use crate::outcome::{Busy, TryLock};
 use crate::releaser::Sweep;
 use crate::request::LockRequest;
@@ -53,6 +53,35 @@ impl LockClient {
             .metadata(options.metadata.as_ref().unwrap_or(&self.inner.options.metadata).clone())
             .margin(options.margin);
         Ok(Job { request, timing })
+    }
+
+    /// Takes the lock, waiting as the options say.
+    pub(super) async fn take(&self, key: LockKey, options: &LockOptions) -> Result<LockGuard> {
+        let (queue, patience) = match options.wait {
+            WaitPolicy::No => (false, Some(Duration::ZERO)),
+            WaitPolicy::UpTo(patience) => (!patience.is_zero(), Some(patience)),
+            WaitPolicy::Forever => (true, None),
+        };
+        let job = self.job(key, options, queue)?;
+        if !queue {
+            let request = job.request.clone();
+            return self.try_once(job).await?.map_err(|busy| self.timed_out(&request, Some(busy)));
+        }
+        let deadline =
+            patience.map_or(Deadline::NEVER, |patience| Deadline::after(&self.inner.clock, patience));
+        if options.queue == Queueing::Strict {
+            return self.contend(job, None, deadline).await;
+        }
+        match self.inner.turns.queue(&job.request).map_err(|e| self.context(e, Operation::Lock, &job))? {
+            Queued::Now(turn) => self.contend(job, Some(turn), deadline).await,
+            Queued::Later(place) => self.stand_in_line(job, place, deadline).await,
+        }
+    }
+
+    /// Takes the lock if it is free.
+    pub(super) async fn try_take(&self, key: LockKey, options: &LockOptions) -> Result<Option<LockGuard>> {
+        let job = self.job(key, options, false)?;
+        Ok(self.try_once(job).await?.ok())
     }
 
     /// One plain try, which passes no waiter of this client.
@@ -95,7 +124,7 @@ impl LockClient {
     ) -> Result<LockGuard> {
         let called = tokio::select! {
             biased;
-            called = place.wait() => called?,
+            called = self.called(&mut place, &job.request.claim.key, job.timing.ttl) => called?,
             () = sleep_until(&self.inner.clock, deadline.instant()) => {
                 let busy = self.inner.turns.obstacle(&job.request.claim.key)?;
                 return Err(self.timed_out(&job.request, busy));
@@ -187,7 +216,8 @@ impl LockClient {
         let Grant { lease, timing, metadata, doubtful } = grant;
         let timing = timing.within(lease.ttl);
         let doubtful = doubtful || lease.is_doubtful;
-        let held = Arc::new(Held::new(lease, timing, metadata, self.inner.clock.clone(), doubtful));
+        let held = Arc::new(Held::new(lease, timing, metadata, Arc::clone(&self.inner.observer), doubtful));
+        held.announce_grant();
         if let Some(turn) = turn {
             turn.note_granted(&held);
             held.keep_turn(turn);

@@ -17,6 +17,8 @@ use crate::clock::Clock;
 use crate::error::{Effect, Error, ErrorKind, Operation, Result};
 use crate::held::Held;
 use crate::key::LockKey;
+use crate::meter::Meter;
+use crate::observer::Observer;
 use crate::outcome::{LostReason, Release, TryLock};
 use crate::releaser::{Releaser, Sweep};
 use crate::request::LockRequest;
@@ -29,7 +31,10 @@ pub(crate) struct ClientInner {
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) clock: Clock,
     pub(crate) timers: Timers,
+    /// Apart from those of operations: theirs are short, and a timer that is put off costs less than one that comes sooner.
+    pub(super) patience: Timers,
     pub(crate) options: ClientOptions,
+    pub(crate) observer: Arc<Observer>,
     pub(crate) turns: Arc<Turns>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) releaser: Arc<Releaser>,
@@ -43,12 +48,15 @@ pub(crate) struct ClientInner {
 impl ClientInner {
     pub(super) fn new(backend: Arc<dyn LockBackend>, options: ClientOptions) -> Self {
         let background = Arc::new(BackgroundTasks::default());
+        let meter = Meter::new(backend.info().name);
         Self {
             clock: backend.clock(),
             timers: Timers::new(),
+            patience: Timers::new(),
+            observer: Arc::new(Observer::new(backend.clock(), meter)),
             turns: Turns::new(options.max_waiters),
             watchdog: Arc::new(Watchdog::new(Arc::clone(&backend), Arc::clone(&background))),
-            releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&background))),
+            releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&background), meter)),
             background,
             backend,
             options,

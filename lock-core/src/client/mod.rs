@@ -1,10 +1,13 @@
 //! The user's side: taking locks and keeping them.
 
 mod acquire;
+mod asked;
 mod attempt;
 mod handed_over;
 mod inner;
+mod observing;
 mod options;
+mod self_wait;
 mod turns;
 
 use std::fmt;
@@ -16,19 +19,18 @@ pub use self::options::ClientOptions;
 pub(crate) use self::turns::Turn;
 
 use self::acquire::Grant;
-use self::turns::Queued;
+use self::asked::{Asked, outcome, tried};
 use crate::admin::LockAdmin;
 use crate::backend::LockBackend;
 use crate::claim::Claim;
-use crate::clock::{Clock, Deadline};
+use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::guarantees::{BackendInfo, Guarantees};
 use crate::guard::{GuardView, LockGuard};
-use crate::health::Health;
 use crate::key::IntoKey;
 use crate::layers;
 use crate::lease::Lease;
-use crate::options::{LockOptions, Queueing, WaitPolicy};
+use crate::options::LockOptions;
 use crate::outcome::{LostReason, Renewal};
 use crate::releaser::Sweep;
 use crate::waiting::{bounded, sleep_until};
@@ -109,8 +111,11 @@ impl LockClient {
     /// # Cancel safety
     /// May be dropped at any point: what it left in the store is withdrawn in the background.
     pub async fn try_lock_with(&self, key: impl IntoKey, options: &LockOptions) -> Result<Option<LockGuard>> {
-        let job = self.job(key.into_key()?, options, false)?;
-        Ok(self.try_once(job).await?.ok())
+        let key = key.into_key()?;
+        let asked = Asked::begin(&self.inner.observer, "try-lock");
+        let answer = self.try_take(key, options).await;
+        asked.end(tried(&answer));
+        answer
     }
 
     /// Takes the lock, waiting for it as long as the client's default options say, which is for ever.
@@ -132,30 +137,17 @@ impl LockClient {
     /// store's errors, once they lasted for a ttl or can't be cured by trying again.
     ///
     /// A call whose turn has come holds up the others of this client until it is polled: await it or
-    /// drop it, but don't keep it aside. The same task must not wait for a key that it holds itself.
+    /// drop it, but don't keep it aside. The same task must not wait for a key that it holds itself; a call
+    /// that seems to is warned of, see [`LockChange::SelfWait`](crate::LockChange::SelfWait).
     ///
     /// # Cancel safety
     /// May be dropped at any point: what it left in the store is withdrawn in the background.
     pub async fn lock_with(&self, key: impl IntoKey, options: &LockOptions) -> Result<LockGuard> {
-        let (queue, patience) = match options.wait {
-            WaitPolicy::No => (false, Some(Duration::ZERO)),
-            WaitPolicy::UpTo(patience) => (!patience.is_zero(), Some(patience)),
-            WaitPolicy::Forever => (true, None),
-        };
-        let job = self.job(key.into_key()?, options, queue)?;
-        if !queue {
-            let request = job.request.clone();
-            return self.try_once(job).await?.map_err(|busy| self.timed_out(&request, Some(busy)));
-        }
-        let deadline =
-            patience.map_or(Deadline::NEVER, |patience| Deadline::after(&self.inner.clock, patience));
-        if options.queue == Queueing::Strict {
-            return self.contend(job, None, deadline).await;
-        }
-        match self.inner.turns.queue(&job.request).map_err(|e| self.context(e, Operation::Lock, &job))? {
-            Queued::Now(turn) => self.contend(job, Some(turn), deadline).await,
-            Queued::Later(place) => self.stand_in_line(job, place, deadline).await,
-        }
+        let key = key.into_key()?;
+        let asked = Asked::begin(&self.inner.observer, "lock");
+        let answer = self.take(key, options).await;
+        asked.end(outcome(&answer, options.wait));
+        answer
     }
 
     /// Takes the lock, runs `body`, and gives the lock back. `body` is dropped when the lock is lost.
@@ -278,19 +270,6 @@ impl LockClient {
         self.inner.backend.admin().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "this store can't be inspected").on_backend(self.info().name)
         })
-    }
-
-    /// Asks the store how it is, within 5 s.
-    ///
-    /// # Errors
-    /// The store's errors.
-    ///
-    /// # Cancel safety
-    /// May be dropped at any point.
-    pub async fn probe(&self) -> Result<Health> {
-        bounded(&self.inner.timers, Duration::from_secs(5), self.inner.backend.probe())
-            .await
-            .map_err(|error| error.on_backend(self.info().name).in_operation(Operation::Probe))
     }
 
     /// Ends the client: refuses new work, releases every lock it holds and every claim it left, and

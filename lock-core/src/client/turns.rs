@@ -163,6 +163,11 @@ impl Turns {
         line.obstacle()
     }
 
+    /// Who of this client holds the lock, if it has a turn.
+    pub(super) fn holder(&self, key: &LockKey) -> Option<Arc<Held>> {
+        self.lines().by_key.get(key)?.holder.as_ref()?.upgrade()
+    }
+
     /// Calls the waiter whose request the lock was handed over to. Gives the hand-over back if that
     /// one has left.
     pub(super) fn call(&self, key: &LockKey, granted: HandedOver) -> Option<HandedOver> {

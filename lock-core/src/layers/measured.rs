@@ -12,12 +12,14 @@ use crate::error::{Operation, Result};
 use crate::guarantees::BackendInfo;
 use crate::health::Health;
 use crate::lease::Lease;
+use crate::metric::{OPERATION, OPERATIONS};
 use crate::outcome::{Busy, Release, Renewal, TryLock};
 use crate::request::LockRequest;
 
 /// Counts and times every call through the `metrics` facade:
 /// `distlock_operations_total{backend, operation, outcome}` and
-/// `distlock_operation_seconds{backend, operation}`. Keys are never labels.
+/// `distlock_operation_seconds{backend, operation}`. Keys are never labels. [`METRICS`](crate::METRICS) has those that
+/// clients add to them.
 #[derive(Debug)]
 pub struct Measured<B> {
     inner: B,
@@ -45,9 +47,9 @@ impl<B: LockBackend> Measured<B> {
         let backend = self.inner.info().name;
         let took = self.inner.clock().now().since(before);
         let operation = operation.as_str();
-        metrics::counter!("distlock_operations_total", "backend" => backend, "operation" => operation, "outcome" => outcome)
+        metrics::counter!(OPERATIONS.name, "backend" => backend, "operation" => operation, "outcome" => outcome)
             .increment(times);
-        metrics::histogram!("distlock_operation_seconds", "backend" => backend, "operation" => operation)
+        metrics::histogram!(OPERATION.name, "backend" => backend, "operation" => operation)
             .record(took.as_secs_f64());
     }
 }

@@ -163,7 +163,7 @@ impl Schedule {
         }
         if now >= held.jeopardy_at() && !entry.warned {
             entry.warned = true;
-            held.announce();
+            held.announce_jeopardy();
         }
         if entry.in_flight_until.is_some_and(|until| now >= until) {
             entry.in_flight_until = None;

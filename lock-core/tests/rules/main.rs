@@ -9,11 +9,16 @@
 mod ambiguity;
 mod cancellation;
 mod dropping;
+mod events;
 mod exhaustion;
+mod health;
 mod layers;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod queueing;
 mod renewal;
 mod rig;
+mod self_waits;
 mod shutdown;
 mod states;
 mod tokens;
