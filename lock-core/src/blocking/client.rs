@@ -9,6 +9,7 @@ use super::thread::ClientThread;
 use crate::client::{self, ClientOptions, Unreleased};
 use crate::clock::Clock;
 use crate::error::Result;
+use crate::events::Events;
 use crate::guarantees::{BackendInfo, Guarantees};
 use crate::health::Health;
 use crate::key::IntoKey;
@@ -149,6 +150,36 @@ impl LockClient {
     #[track_caller]
     pub fn probe(&self) -> Result<Health> {
         self.block_on(self.as_async().probe())
+    }
+
+    /// Whether this client is of use now: it was not shut down, and the store answers within 2 s.
+    ///
+    /// # Errors
+    /// As [the asynchronous one](crate::LockClient::health).
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks.
+    #[track_caller]
+    pub fn health(&self) -> Result<Health> {
+        self.block_on(self.as_async().health())
+    }
+
+    /// What happens to this client's locks from now on. A thread waits for the next event by
+    /// [`LockClient::block_on`].
+    ///
+    /// ```
+    /// # use distlock_core::{LockChange, Registry, blocking::LockClient};
+    /// # fn main() -> distlock_core::Result<()> {
+    /// # let client = LockClient::open(Registry::new().connect("memory:"))?;
+    /// let mut events = client.events();
+    /// client.lock("invoice/42")?.unlock()?;
+    /// let first = client.block_on(events.next()).expect("the client lives");
+    /// assert_eq!(first.unwrap().change, LockChange::Granted);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn events(&self) -> Events {
+        self.as_async().events()
     }
 
     /// Ends the client: refuses new work, sends those who wait away, releases every lock it holds and every claim
