@@ -96,14 +96,16 @@ impl<D: SessionDialect> Keeper<D> {
     pub(super) async fn release(self: Arc<Self>, claim: Claim) -> Result<Option<Release>> {
         let Some(held) = self.held.of(&claim) else { return Ok(None) };
         let mut slot = held.link.lock().await;
-        self.held.remove(&held);
         let Some(mut link) = slot.take() else { return Ok(None) };
-        drop(slot);
         held.end();
         self.links.count(1);
         let free = self.links.statements.free.with([held.name.as_slice().into()]);
         // Where this fails the connection is closed, and the lock freed by that.
-        let given = link.run(&free, self.links.response_timeout()).await?;
+        let given = link.run(&free, self.links.response_timeout()).await;
+        // Not before: a repeat of this release waits for the slot, and is answered when the lock is free.
+        self.held.remove(&held);
+        drop(slot);
+        let given = given?;
         let was_held = given.rows.first().map_or(Ok(Some(0)), |row| row.maybe_int(0))?.unwrap_or(0) != 0;
         self.links.check_in(link);
         Ok(Some(if was_held { Release::Released } else { Release::NotHeld(LostReason::SessionClosed) }))
