@@ -36,7 +36,7 @@ use distlock_core::{ClientOptions, Result};
 /// Connects to the store at `url`: `memory:`, or what this build's features bring. Starts the client's thread.
 ///
 /// # Errors
-/// As [`distlock::connect`](crate::connect); [`ErrorKind::Other`](crate::ErrorKind::Other) if the system gives no thread.
+/// As [`distlock::connect`](crate::connect()); [`ErrorKind::Other`](crate::ErrorKind::Other) if the system gives no thread.
 ///
 /// # Panics
 /// On a thread that drives async tasks.
