@@ -8,6 +8,8 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+#[path = "../harness/proxied.rs"]
+mod proxied;
 mod sessions;
 mod silence;
 mod transactions;

@@ -8,6 +8,7 @@ use distlock_sql::{mysql, postgres};
 
 use crate::harness::{eventually, fresh, shared, tests};
 use crate::key;
+use crate::proxied::proxied;
 
 tests! {
     ["postgres", "mysql"]
@@ -28,12 +29,7 @@ struct Store {
 impl Store {
     async fn new(group: &'static str) -> Self {
         let direct = shared(group).await;
-        let read = StoreUrl::parse(&direct).unwrap();
-        let host = read.hosts.first().unwrap();
-        let address = format!("{}:{}", host.name, host.port.unwrap());
-        let proxy = Proxy::start(&*address).unwrap();
-        let behind = direct.replace(&address, &proxy.address().to_string());
-        assert_ne!(behind, direct);
+        let (proxy, behind) = proxied(&direct);
         Self { proxy, behind, direct }
     }
 

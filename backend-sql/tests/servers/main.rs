@@ -13,6 +13,8 @@ mod connections;
 mod explain;
 mod facts;
 mod many_keys;
+#[path = "../harness/proxied.rs"]
+mod proxied;
 mod repeats;
 mod scenarios;
 mod schema;

@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use distlock_conformance::Proxy;
-use distlock_core::{
-    Effect, LockBackend, LockClient, LockOptions, LockRequest, Release, Result, StoreUrl, TryLock,
-};
+use distlock_core::{Effect, LockBackend, LockClient, LockOptions, LockRequest, Release, Result, TryLock};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
+use crate::proxied::proxied;
 use crate::support::{Kind, MS, Raw, S, Tables, eventually, request, take, tests};
 
 tests! {
@@ -127,11 +126,7 @@ async fn a_rival_that_waited_for_a_release_gets_the_next_token(tables: Tables) {
 
 /// The same server by way of a proxy.
 fn behind_proxy(tables: &Tables) -> (Proxy, Tables) {
-    let read = StoreUrl::parse(&tables.url).unwrap();
-    let host = read.hosts.first().unwrap();
-    let address = format!("{}:{}", host.name, host.port.unwrap());
-    let proxy = Proxy::start(&*address).unwrap();
-    let url = tables.url.replace(&address, &proxy.address().to_string());
+    let (proxy, url) = proxied(&tables.url);
     (proxy, Tables { url, ..tables.clone() })
 }
 
