@@ -62,7 +62,13 @@ fn there() -> Vec<PeerAnswer> {
 }
 
 fn answer<P: Peer>() -> PeerAnswer {
-    PeerAnswer { name: P::NAME.into(), scheme: P::SCHEME.into(), differs: P::DIFFERS.into() }
+    PeerAnswer {
+        name: P::NAME.into(),
+        scheme: P::SCHEME.into(),
+        differs: P::DIFFERS.into(),
+        faster_alone: P::FASTER_ALONE.into(),
+        faster_contended: P::FASTER_CONTENDED.into(),
+    }
 }
 
 async fn round(order: &PeerOrder) -> Result<PeerRound, Failure> {

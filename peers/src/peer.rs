@@ -16,6 +16,10 @@ pub trait Peer: Send + Sync + Sized + 'static {
     const SCHEME: &'static str;
     /// What a reader must know to compare it.
     const DIFFERS: &'static str;
+    /// Why it may be faster where nobody else wants the lock; empty if it never was.
+    const FASTER_ALONE: &'static str = "";
+    /// Why it may be faster where several want the lock; empty if it never was.
+    const FASTER_CONTENDED: &'static str = "";
 
     /// Connects for so many contenders.
     fn open(url: &str, contenders: usize) -> impl Future<Output = Result<Self, Failure>> + Send;

@@ -5,7 +5,7 @@ use std::path::Path;
 use distlock::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::cell::Cell;
+use super::cell::{Cell, PeerFigures};
 use super::conditions::Conditions;
 use super::contest::Contest;
 use super::peers::PeerAnswer;
@@ -55,6 +55,9 @@ pub struct StoreSeen {
     pub exclusion: String,
     /// Whether it serves first come, first served.
     pub fifo: bool,
+    /// Whether a release wakes waiters elsewhere.
+    #[serde(default)]
+    pub pushes: bool,
     /// Whether a held lock outlives a restart.
     pub survives_restart: bool,
     /// Whether a held lock outlives the loss of a server.
@@ -100,6 +103,15 @@ impl Comparison {
     #[must_use]
     pub fn cell(&self, store: &str, contest: Contest) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.store == store && cell.contest == contest)
+    }
+
+    /// Why another library was faster in this contest, as it says itself.
+    #[must_use]
+    pub fn why_faster(&self, cell: &Cell, peer: &PeerFigures) -> &str {
+        let why = self.peers.iter().find(|known| known.name == peer.name).map_or("", |known| {
+            if cell.contest.is_contended() { &known.faster_contended } else { &known.faster_alone }
+        });
+        if why.is_empty() { "not known; please report it" } else { why }
     }
 
     /// Promises that stores broke while they were measured.

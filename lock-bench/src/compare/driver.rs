@@ -78,6 +78,7 @@ impl Entrant {
             shared: info.supports.processes,
             exclusion: promised.exclusion.describe().to_owned(),
             fifo: promised.fairness == Fairness::Fifo,
+            pushes: info.supports.push,
             survives_restart: promised.survives_restart,
             survives_failover: promised.survives_failover,
         };

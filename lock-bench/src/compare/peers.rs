@@ -32,6 +32,12 @@ pub struct PeerAnswer {
     pub scheme: String,
     /// What it does otherwise than a lock with owner, expiry and token that is handed on in order.
     pub differs: String,
+    /// Why it may be faster where nobody else wants the lock; empty if it never was.
+    #[serde(default)]
+    pub faster_alone: String,
+    /// Why it may be faster where several want the lock; empty if it never was.
+    #[serde(default)]
+    pub faster_contended: String,
 }
 
 /// What it is asked for.

@@ -154,6 +154,7 @@ mod tests {
             shared: *label != "memory",
             exclusion: String::new(),
             fifo: false,
+            pushes: false,
             survives_restart: true,
             survives_failover: false,
         });

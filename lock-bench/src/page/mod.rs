@@ -2,6 +2,7 @@
 
 mod chart;
 mod figures;
+mod goals;
 mod tables;
 mod theme;
 
@@ -35,6 +36,7 @@ pub fn page(comparison: &Comparison, json: &str) -> String {
                     (warnings(comparison))
                     (conditions(comparison))
                     (verdicts(comparison))
+                    (goals::goals(comparison))
                     (tables::figures(comparison))
                     (chart::latency(comparison))
                     (chart::hand_off(comparison))
@@ -182,6 +184,22 @@ mod tests {
             assert!(page.contains(contest.id().trim_start_matches("held-")), "{contest}");
         }
         assert!(page.contains("rslock") && page.contains("What is missing"));
+    }
+
+    #[test]
+    fn goals_are_judged_and_who_was_faster_says_why() {
+        let mut sample = sample();
+        let first = page(&sample, "x");
+        assert!(
+            first.contains(">Goals<") && first.contains("are met") && !first.contains("please report it")
+        );
+        let cell = sample.cells.iter_mut().find(|cell| !cell.peers.is_empty()).unwrap();
+        cell.peers[0].ratio = 0.8;
+        assert!(page(&sample, "x").contains("please report it"));
+        let why = "it <writes> nothing".to_owned();
+        sample.peers[0].faster_alone.clone_from(&why);
+        sample.peers[0].faster_contended = why;
+        assert!(page(&sample, "x").contains("it &lt;writes&gt; nothing"));
     }
 
     #[test]

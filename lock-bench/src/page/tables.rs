@@ -137,6 +137,7 @@ pub(super) fn peers(comparison: &Comparison) -> Markup {
                             th scope="col" { "distlock" } th scope="col" { "other" } th scope="col" { "factor" }
                             th scope="col" { "p50" } th scope="col" { "other's p50" }
                             th scope="col" { "p99" } th scope="col" { "other's p99" }
+                            th.text scope="col" { "why it is faster" }
                         } }
                         tbody { @for cell in cells { @for peer in &cell.peers { tr {
                             th scope="row" { (cell.store) }
@@ -149,6 +150,7 @@ pub(super) fn peers(comparison: &Comparison) -> Markup {
                             td { (time(peer.p50_us.median)) }
                             td { (median_time(cell.p99_us)) }
                             td { (time(peer.p99_us.median)) }
+                            td.wrap { @if peer.ratio < 1.0 { (comparison.why_faster(cell, peer)) } }
                         } } } }
                     }
                 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use distlock_bench::compare::{Changes, Comparison, Spread, summary};
+use distlock_bench::compare::{Changes, Comparison, Spread, goals, summary};
 use serde::Serialize;
 
 use super::Report;
@@ -43,6 +43,14 @@ impl Report for Compared {
             );
             let as_good = verdict.as_good.join(", ");
             let _ = if as_good.is_empty() { writeln!(text) } else { writeln!(text, "; as good: {as_good}") };
+        }
+        for one in goals(found).iter().filter(|one| !one.is_met()) {
+            let bound = if one.is_most { "at most" } else { "at least" };
+            let _ = writeln!(
+                text,
+                "missed: {} on {}: {:.2}, goal {bound} {}",
+                one.goal, one.store, one.figure, one.limit
+            );
         }
         for gap in &found.gaps {
             let line = format!("{}: {}", gap.what, gap.why);
