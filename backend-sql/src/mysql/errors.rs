@@ -74,7 +74,7 @@ fn of_number(number: u16) -> Meaning {
             "the server ended the connection; whether it acted is not known",
         )
         .then(Then::Close),
-        1264 | 1366 | 1406 | 3819 | 4025 => nothing(
+        1264 | 1366 | 1406 | 1690 | 3819 | 4025 => nothing(
             ErrorKind::Corrupt,
             "the lock's row holds what no version of distlock writes; force-unlock it, or delete the row",
         ),

@@ -34,7 +34,7 @@ const RENEW: &str = "UPDATE JSON_TABLE(:1, '$[*]' COLUMNS (
  SET l.expires_at = GREATEST(l.expires_at, {now} + :2), l.ttl = GREATEST(l.ttl, :2)
  WHERE l.owner = UNHEX(r.o) AND l.token = r.n AND l.expires_at > {now}";
 
-const STANDING: &str = "SELECT l.lock_key, l.owner, l.token, l.expires_at - {now} FROM {keys}";
+const STANDING: &str = "SELECT l.lock_key, l.owner, l.token, CASE WHEN l.expires_at > 0 THEN l.expires_at - {now} END FROM {keys}";
 
 const HELD: &str = "SELECT l.lock_key, l.token FROM {keys} WHERE l.expires_at > {now}";
 
@@ -46,7 +46,8 @@ const RELEASE: &str = "UPDATE {locks} SET owner = NULL, expires_at = NULL, ttl =
  WHERE lock_key = :1 AND owner = :2 AND expires_at > {now}";
 
 const FORCE: &str = "UPDATE {locks}
- SET token = GREATEST(token + 1, {now}), owner = NULL, expires_at = NULL, ttl = NULL, metadata = ''
+ SET token = CASE WHEN token < {last_token} THEN GREATEST(token + 1, {now}) ELSE {now} END,
+   owner = NULL, expires_at = NULL, ttl = NULL, metadata = ''
  WHERE lock_key = :1 AND token = :2";
 
 const HAND_OVER: &str = "UPDATE {locks}
@@ -92,6 +93,7 @@ pub(super) fn on(tables: &Tables) -> Statements {
     let names = [
         ("{keys}", KEYS),
         ("{now}", NOW),
+        ("{last_token}", common::LAST_TOKEN),
         ("{locks}", tables.locks.as_str()),
         ("{claims}", tables.claims.as_str()),
         ("{layout}", tables.layout.as_str()),

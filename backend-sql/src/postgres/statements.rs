@@ -50,7 +50,8 @@ const RENEW: &str =
    AND l.expires_at > {now}";
 
 const STANDING: &str =
-    "SELECT lock_key, owner, token, expires_at - {now} FROM {locks} WHERE lock_key = ANY ({keys})";
+    "SELECT lock_key, owner, token, CASE WHEN expires_at > 0 THEN expires_at - {now} END FROM {locks}
+ WHERE lock_key = ANY ({keys})";
 
 const HELD: &str = "SELECT lock_key, token FROM {locks} WHERE lock_key = ANY ({keys}) AND expires_at > {now}";
 
@@ -65,7 +66,8 @@ const RELEASE: &str = "UPDATE {locks} SET owner = NULL, expires_at = NULL, ttl =
  WHERE lock_key = :1 AND owner = :2 AND expires_at > {now}";
 
 const FORCE: &str = "UPDATE {locks}
- SET token = greatest(token + 1, {now}), owner = NULL, expires_at = NULL, ttl = NULL, metadata = {announce}
+ SET token = CASE WHEN token < {last_token} THEN greatest(token + 1, {now}) ELSE {now} END,
+   owner = NULL, expires_at = NULL, ttl = NULL, metadata = {announce}
  WHERE lock_key = :1 AND token = :2";
 
 const HAND_OVER: &str = "UPDATE {locks}
@@ -128,6 +130,7 @@ pub(super) fn on(tables: &Tables) -> Statements {
         ("{channel}", channel.as_str()),
         ("{keys}", KEYS),
         ("{now}", NOW),
+        ("{last_token}", common::LAST_TOKEN),
         ("{locks}", tables.locks.as_str()),
         ("{claims}", tables.claims.as_str()),
         ("{layout}", tables.layout.as_str()),

@@ -77,8 +77,13 @@ impl Statements {
     }
 }
 
-/// The columns of a lock's row, from token on. `{now}` is the server's time.
-pub(crate) const COLUMNS: &str = "token, owner, expires_at - {now}, ttl, metadata";
+/// The columns of a lock's row, from token on. `{now}` is the server's time. A time before 1970 is over, and the difference to it
+/// may be too great for the server.
+pub(crate) const COLUMNS: &str =
+    "token, owner, CASE WHEN expires_at > 0 THEN expires_at - {now} END, ttl, metadata";
+
+/// No token can follow this one.
+pub(crate) const LAST_TOKEN: &str = "9223372036854775807";
 
 /// What stands for what in the texts of statements.
 pub(crate) struct Texts<'a> {

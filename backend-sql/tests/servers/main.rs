@@ -10,6 +10,7 @@
 
 mod clocks;
 mod connections;
+mod damage;
 mod explain;
 mod facts;
 mod many_keys;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let tests = [
         clocks::tests(),
         connections::tests(),
+        damage::tests(),
         explain::tests(),
         facts::tests(),
         many_keys::tests(),

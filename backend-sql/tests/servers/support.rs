@@ -237,7 +237,11 @@ impl Raw {
 }
 
 pub(crate) fn request(key: impl AsRef<[u8]>, ttl: Duration) -> LockRequest {
-    LockRequest::new(Claim::mint(LockKey::new(key).unwrap()), ttl)
+    LockRequest::new(Claim::mint(self::key(key)), ttl)
+}
+
+pub(crate) fn key(key: impl AsRef<[u8]>) -> LockKey {
+    LockKey::new(key).unwrap()
 }
 
 pub(crate) async fn take(backend: &LeaseRows, request: &LockRequest) -> Lease {

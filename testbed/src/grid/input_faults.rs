@@ -194,6 +194,12 @@ pub(super) const ROWS: &[Fault] = &[
                 "sqlite",
                 "b118_a_damaged_record_is_corrupt_for_its_key_alone_and_can_be_replaced",
             ),
+            test(
+                &[Postgres, Mysql],
+                "distlock-sql",
+                "servers",
+                "b118_a_damaged_row_is_corrupt_for_its_key_alone_and_can_be_replaced",
+            ),
             test(&[Postgres, Mysql], "distlock-sql", "servers", "a_deadline_beyond_its_own_ttl_is_cut"),
             test(
                 &[Redis, Failover],
@@ -208,6 +214,7 @@ pub(super) const ROWS: &[Fault] = &[
                 "a_repeat_that_a_rival_s_leftover_hinders_takes_nothing_back",
             ),
             test(&[Etcd], "distlock-etcd", "operations", "a_damaged_record_is_named_and_replaced_by_force"),
+            test(&[Zk], "distlock-zk", "scenarios", "b128_nested_names_are_locks_of_their_own"),
             test(&[Zk], "distlock-zk", "scenarios", "b131_strange_numbers_keep_their_order"),
         ],
         notes: &[

@@ -8,6 +8,7 @@ use distlock_core::{
 use super::backend::LeaseRows;
 use super::list;
 use super::look::look;
+use super::record::Record;
 use crate::server::connections::Lane;
 use crate::server::floor;
 use crate::server::store::Store;
@@ -46,10 +47,16 @@ impl LockAdmin for LeaseRows {
 /// Takes the lock from its holder, tells who waits, and says from whom it was taken.
 async fn force_unlock(store: &Store, key: &LockKey) -> Result<Option<Holder>> {
     for _ in 0..ROUNDS {
-        let Some(record) = look(store, Lane::Upkeep, key).await? else { return Ok(None) };
-        let force = store.sql.force.with([key.into(), record.token.get_i64().into()]);
+        let answer = store.run(Lane::Upkeep, store.sql.look.with([key.into()])).await?;
+        let Some(row) = answer.rows.first() else { return Ok(None) };
+        let holder = match Record::read(row) {
+            // It is replaced too; nobody can say who held it.
+            Err(error) if error.kind() == ErrorKind::Corrupt => None,
+            record => record?.holder(),
+        };
+        let force = store.sql.force.with([key.into(), row.int(1)?.into()]);
         if store.run(Lane::Upkeep, force).await?.matched > 0 {
-            return Ok(record.holder());
+            return Ok(holder);
         }
     }
     let message = "the lock changed hands again and again; try again";
