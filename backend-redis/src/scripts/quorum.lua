@@ -3,18 +3,26 @@
 -- token. `attempt`: the number of the attempt that voted last.
 
 -- For how many microseconds this node must not grant what it does not remember, since it may have
--- forgotten who has it: until it has been up, and its data there, for `length`.
+-- forgotten who has it: until it has been up, and its data there, for `length`. The marker says since when, and
+-- in which run of the server.
 local function hold_off(now, marker, length)
   if length == 0 then return 0 end
-  local born = stored(redis.call('GET', marker), nil)
-  if not born or born > now then
-    redis.call('SET', marker, text(now))
-    born = now
+  local info = redis.call('INFO', 'server')
+  local run = string.match(info, 'run_id:(%x+)')
+  local since, noted = string.match(redis.call('GET', marker) or '', '^(%d+):(%x+)$')
+  local born = stored(since, nil)
+  if noted ~= run or not born or born > now then
+    -- It is new, or without its data, or its clock was set back to before then: nobody knows since when it runs.
+    local up = 0
+    if born and noted ~= run then
+      -- It has its data from before a restart. Whole seconds, rounded up by up to one; below zero where the clock
+      -- was set back to before the start.
+      up = math.max(0, tonumber(string.match(info, 'uptime_in_seconds:(%-?%d+)')) - 1)
+    end
+    born = now - up * 1000000
+    redis.call('SET', marker, text(born) .. ':' .. run)
   end
-  -- Whole seconds, rounded up by up to one. Below zero where the clock was set back to before the start: then
-  -- nobody knows how long this server runs, and it waits.
-  local uptime = tonumber(string.match(redis.call('INFO', 'server'), 'uptime_in_seconds:(%-?%d+)')) - 1
-  return math.max(0, length - math.max(0, math.min(now - born, uptime * 1000000)))
+  return math.max(0, length - (now - born))
 end
 
 -- Whether the holder's token here is `token` from now on. What came first stays, and a token that is not

@@ -120,7 +120,7 @@ fn holding_off(length: Duration) -> RedlockOptions {
 
 /// Makes a server believe that it has had its data for long; how long it is up it knows.
 async fn age(server: &Server) {
-    run(&mut server.raw().await, "SET distlock:birth 1").await;
+    run(&mut server.raw().await, "SET distlock:birth 1:0a").await;
 }
 
 async fn a_server_without_its_data_holds_off() {

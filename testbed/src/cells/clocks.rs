@@ -12,7 +12,7 @@ use super::usurping::{act_late, be_told, hold, release, succeed};
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 const TTL: Duration = Duration::from_secs(1);
-/// Longer than a lock takes to change hands, and shorter than a jump.
+/// Shorter than a jump.
 const LONG: Duration = Duration::from_secs(20);
 const JUMP: i64 = 60;
 
@@ -102,14 +102,17 @@ pub(super) async fn servers(rig: Rig) {
     let breaks = row.class(rig.store) == Class::Fenced;
     let (mut one, mut two) = (rig.probe(&url).await, rig.probe(&url).await);
     let key = rig.key();
+    // Longer than a lock takes to change hands.
+    let long = if rig.store == Store::Redlock { Rig::HOLD_OFF / 3 } else { LONG };
 
-    let token = hold(&mut one, &key, LONG).await;
+    rig.until_it_grants(&url).await;
+    let token = hold(&mut one, &key, long).await;
     clock.step(JUMP);
     if breaks {
         // It renews much later than the first, so that nothing of its own falls into the first's hold.
-        succeed(&mut two, &key, LONG * 3, token).await;
+        succeed(&mut two, &key, long * 3, token).await;
         act_late(&mut one).await;
-        be_told(&rig, &mut one, LONG + AMPLE).await;
+        be_told(&rig, &mut one, long + AMPLE).await;
         release(&mut two).await;
     } else {
         let answer = two.ask(&Scripted::lock_order(&key, TTL, TTL * 2)).await;
@@ -121,6 +124,7 @@ pub(super) async fn servers(rig: Rig) {
     let token = hold(&mut one, &key, TTL).await;
     one.pause();
     clock.step(-DAY);
+    rig.until_it_grants(&url).await;
     succeed(&mut two, &key, TTL, token).await;
     one.resume();
     release(&mut two).await;

@@ -71,7 +71,7 @@ fn all() -> Vec<Cell> {
     }
     for (store, group) in SHARED {
         // A cluster of Redis takes a jump for the silence of all others.
-        if !matches!(store, Store::Sqlite | Store::Redlock | Store::Etcd) && group != Some("cluster") {
+        if !matches!(store, Store::Sqlite | Store::Etcd) && group != Some("cluster") {
             add("F09", Needs::Nothing, store, group, |rig| Box::pin(clocks::servers(rig)));
         }
     }

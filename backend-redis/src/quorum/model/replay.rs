@@ -61,7 +61,7 @@ struct Scripts {
 impl Scripts {
     async fn on(server: &Server) -> Self {
         let mut raw = server.connection().await.unwrap();
-        let uptime = "uptime_in_seconds:1000000";
+        let uptime = "run_id:0a\nuptime_in_seconds:1000000";
         redis::cmd("SET").arg("uptime").arg(uptime).exec_async(&mut raw).await.unwrap();
         let own = |script: &Script| {
             let text = script.text();
