@@ -48,6 +48,9 @@ async fn the_scripts_do_what_the_model_does() {
     assert!(count > 100 * RUNS, "too little happened: {count} steps");
 }
 
+/// The run of the server that the scripts are told.
+const RUN: &str = "0a";
+
 /// The scripts, whose server's clock and uptime are what the test says.
 struct Scripts {
     raw: MultiplexedConnection,
@@ -61,7 +64,7 @@ struct Scripts {
 impl Scripts {
     async fn on(server: &Server) -> Self {
         let mut raw = server.connection().await.unwrap();
-        let uptime = "run_id:0a\nuptime_in_seconds:1000000";
+        let uptime = format!("run_id:{RUN}\nuptime_in_seconds:1000000");
         redis::cmd("SET").arg("uptime").arg(uptime).exec_async(&mut raw).await.unwrap();
         let own = |script: &Script| {
             let text = script.text();
@@ -89,7 +92,7 @@ impl Scripts {
     async fn forget(&mut self, nodes: usize) {
         for node in 0..nodes {
             redis::cmd("DEL").arg(record(node)).exec_async(&mut self.raw).await.unwrap();
-            redis::cmd("SET").arg(birth(node)).arg("0").exec_async(&mut self.raw).await.unwrap();
+            redis::cmd("SET").arg(birth(node)).arg(format!("0:{RUN}")).exec_async(&mut self.raw).await.unwrap();
         }
     }
 
@@ -174,7 +177,7 @@ fn fields(node: &Node) -> Vec<Option<String>> {
         number(node.before),
         number(node.agreed),
         number(node.attempt),
-        born.map(|born| born.to_string()),
+        born.map(|born| format!("{born}:{RUN}")),
     ]
 }
 
