@@ -93,6 +93,7 @@ async fn refusal(options: &PgConnectOptions) -> sqlx::Error {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "what is dropped midway here is to be dropped")]
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
