@@ -64,7 +64,8 @@ soak:
 	@case "$(B)" in etcd*) program="-p distlock-etcd --all-features --example soak_etcd" ;; *) program="-p distlock-testbed --example soak" ;; esac; \
 	SOAK_IDLE=$(IDLE) $(CARGO) run $$program -- $(B) $(SECS) $(SEED)
 	@case "$(B)" in postgres | mysql) DISTLOCK_KEYS=1000000 ./dev/services.sh run $(B) -- \
-		$(CARGO) test -p distlock-sql --features postgres,mysql --test servers -- many_keys ;; esac
+		$(CARGO) test -p distlock-sql --features postgres,mysql --test servers -- many_keys ;; \
+	sqlite) DISTLOCK_KEYS=1000000 $(CARGO) test -p distlock-sql --features sqlite --test sqlite -- one_key_after_another ;; esac
 
 # Random input for all that reads what comes from outside; the ordinary tests try 256 of each: make properties CASES=100000
 properties:

@@ -76,8 +76,8 @@ fn read(row: &MySqlRow) -> Result<Row, sqlx::Error> {
     let mut cells = Vec::with_capacity(row.len());
     for at in 0..row.len() {
         let value = row.try_get_raw(at)?;
-        let kind = value.type_info().name().to_owned();
-        cells.push(match kind.as_str() {
+        let kind = value.type_info();
+        cells.push(match kind.name() {
             _ if value.is_null() => Cell::Null,
             "BIGINT UNSIGNED" | "INT UNSIGNED" | "TINYINT UNSIGNED" => {
                 Cell::Int(i64::try_from(row.try_get::<u64, _>(at)?).unwrap_or(i64::MAX))

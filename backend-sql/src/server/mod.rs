@@ -29,7 +29,9 @@ pub use lease::LeaseRows;
 pub use session::SessionLocks;
 
 pub(crate) use config::URL_OPTIONS;
-pub(crate) use connections::{Connections, Opener};
+#[cfg(feature = "mysql")]
+pub(crate) use connections::Plain;
+pub(crate) use connections::{Connections, Line, Opener};
 pub(crate) use dialect::{Dialect, Fitness, Given, Meaning, Then};
 #[cfg(feature = "mysql")]
 pub(crate) use error::exhausted;

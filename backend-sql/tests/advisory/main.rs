@@ -8,6 +8,7 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+mod losing;
 #[path = "../harness/proxied.rs"]
 mod proxied;
 mod sessions;
@@ -15,7 +16,7 @@ mod silence;
 mod transactions;
 
 fn main() -> std::process::ExitCode {
-    harness::main([sessions::tests(), silence::tests(), transactions::tests()].concat())
+    harness::main([losing::tests(), sessions::tests(), silence::tests(), transactions::tests()].concat())
 }
 
 fn key(name: &str) -> distlock_core::LockKey {

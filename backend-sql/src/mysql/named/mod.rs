@@ -4,9 +4,10 @@
 //! - **The server frees a lock when its session ends**: at once when the program ends or its connection is
 //!   closed, and when it has heard nothing for a ttl and up to two seconds (`wait_timeout`).
 //! - **A session that the server ends takes its lock along**: by a restart, a failover, an operator, something
-//!   that closes connections on the way. Somebody else may have the lock before this program knows. It asks each
-//!   session every 250 ms (ttl/10 if that is less), tells the holder at once when it finds it gone, and counts the
-//!   lock as lost at the end of its ttl at the latest. Fencing tokens keep the data safe meanwhile.
+//!   that closes connections on the way. Somebody else may have the lock before this program knows: the driver hears nothing
+//!   from a connection on which nothing is asked. So each session is asked every 250 ms (ttl/10 if that is less); the holder is
+//!   told as soon as one is found gone, and counts the lock as lost at the end of its ttl at the latest. Fencing tokens
+//!   keep the data safe meanwhile.
 //! - **Tokens** are drawn from a row in the table `NAME_sessions` while the lock is held.
 //! - **Names** of at most 64 letters are made of 240 bits of the SHA-256 of database, table and key, so keys never share a
 //!   lock.

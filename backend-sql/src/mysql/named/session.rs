@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::{MySql, MySqlConnection};
 
-use crate::server::{ServerConfig, SessionDialect, SessionStatements, Template, Value};
+use crate::server::{Plain, ServerConfig, SessionDialect, SessionStatements, Template, Value};
 
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 
@@ -33,6 +33,8 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS {tokens} (
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC";
 
 impl SessionDialect for MySql {
+    type Line = Plain<MySqlConnection>;
+
     const SESSION_BACKEND: &'static str = "mysql-named";
 
     fn session_statements(tokens: &str, space: &str) -> SessionStatements {

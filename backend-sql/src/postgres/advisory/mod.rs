@@ -7,9 +7,10 @@
 //! - **The server frees a lock when its session ends**: at once when the program ends or its connection is
 //!   closed, and when it has heard nothing for a ttl (`idle_session_timeout`).
 //! - **A session that the server ends takes its lock along**: by a restart, a failover, an operator, something
-//!   that closes connections on the way. Somebody else may have the lock before this program knows. It asks each
-//!   session every 250 ms (ttl/10 if that is less), tells the holder at once when it finds it gone, and counts the
-//!   lock as lost at the end of its ttl at the latest. Fencing tokens keep the data safe meanwhile.
+//!   that closes connections on the way. Somebody else may have the lock before this program knows. A lock that has been held
+//!   for 50 ms is listened for: its holder is told as soon as the end of the connection arrives. A network that says
+//!   nothing is found by asking each session every 250 ms (ttl/10 if that is less), and the lock counts as lost at the
+//!   end of its ttl at the latest. Fencing tokens keep the data safe meanwhile.
 //! - **Tokens** are drawn from a row in the table `NAME_sessions` while the lock is held, in the same statement.
 //! - **Numbers.** The server numbers locks with 64 bits: the beginning of the SHA-256 of the table's name, a zero byte
 //!   and the key. The row bears the whole key; a second key with the same number is refused with
@@ -17,6 +18,7 @@
 //!   numbers, so give their tables different names.
 //! - Needs PostgreSQL 14.
 
+mod heard;
 mod number;
 mod session;
 mod transaction;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 
+use super::heard::Heard;
 use super::number::number;
 use crate::postgres::connecting::settings;
 use crate::server::{ServerConfig, SessionDialect, SessionStatements, Template, Value};
@@ -62,6 +63,8 @@ COMMIT;
 ";
 
 impl SessionDialect for Postgres {
+    type Line = Heard;
+
     const SESSION_BACKEND: &'static str = "postgres-advisory";
 
     fn session_statements(tokens: &str, _: &str) -> SessionStatements {

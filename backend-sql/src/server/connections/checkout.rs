@@ -8,7 +8,7 @@ use sqlx::pool::PoolConnection;
 use tokio::runtime::Handle;
 
 use super::places::Place;
-use super::{Connections, Lane, within};
+use super::{Connections, Lane, Plain, within};
 use crate::server::dialect::Dialect;
 use crate::server::error::{Doing, Trouble, classify, closed, exhausted};
 
@@ -82,7 +82,7 @@ impl<D: Dialect> Connections<D> {
             return Ok((Held::Own { connection, opened, place }, true));
         }
         let opened = self.clock.now();
-        let connection = Box::pin(self.opener.open(&self.clock, deadline)).await?;
+        let Plain(connection) = Box::pin(self.opener.open(&self.clock, deadline)).await?;
         Ok((Held::Own { connection, opened, place }, false))
     }
 }

@@ -1,6 +1,7 @@
 //! Connections to the server: our own, or those of the application's pool.
 
 mod checkout;
+mod line;
 mod opening;
 mod places;
 
@@ -18,6 +19,7 @@ use super::error::{Doing, Trouble, classify, late};
 use super::statement::{Answer, Statement};
 use crate::outlasting::Outlasting;
 use checkout::Idle;
+pub(crate) use line::{Line, Plain};
 pub(crate) use opening::Opener;
 use places::Places;
 

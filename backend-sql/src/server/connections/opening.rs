@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use distlock_core::{Clock, Deadline, Effect, Error, ErrorKind, Result};
-use sqlx::{ConnectOptions, Connection};
+use sqlx::ConnectOptions;
 
+use super::line::Line;
 use super::within;
 use crate::server::config::ServerConfig;
 use crate::server::dialect::{Dialect, Fitness, Options, Then};
@@ -56,7 +57,7 @@ impl<D: Dialect> Opener<D> {
 
     /// Opens a connection to the first server that takes writes, within the time-out of each and the
     /// deadline of all.
-    pub(crate) async fn open(&self, clock: &Clock, deadline: Deadline) -> Result<D::Connection, Trouble> {
+    pub(crate) async fn open<L: Line<D>>(&self, clock: &Clock, deadline: Deadline) -> Result<L, Trouble> {
         let first = self.preferred.load(Ordering::Relaxed);
         let mut last = None;
         for at in (0..self.servers.len()).map(|step| (first + step) % self.servers.len()) {
@@ -78,11 +79,12 @@ impl<D: Dialect> Opener<D> {
         Err(last.unwrap_or_else(|| late(Doing::Opening)))
     }
 
-    async fn open_one(&self, options: &Options<D>) -> Result<D::Connection, Trouble> {
+    async fn open_one<L: Line<D>>(&self, options: &Options<D>) -> Result<L, Trouble> {
         let opening = |error| classify::<D>(error, Doing::Opening);
-        let mut connection = D::Connection::connect_with(options).await.map_err(opening)?;
-        let (kind, message) = match D::set_up(&mut connection, &self.config).await.map_err(opening)? {
-            Fitness::Fit => return Ok(connection),
+        let mut line = L::open(options).await.map_err(opening)?;
+        let connection = line.connection().await.map_err(opening)?;
+        let (kind, message) = match D::set_up(connection, &self.config).await.map_err(opening)? {
+            Fitness::Fit => return Ok(line),
             Fitness::ReadOnly => (
                 ErrorKind::Unavailable,
                 "the server takes no writes: it is a standby or replica, or set to read-only; name the server that takes writes, or several, of which the one that does is used",

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use crate::server::statement::{Template, Value};
-use crate::server::{Dialect, ServerConfig};
+use crate::server::{Dialect, Line, ServerConfig};
 
 /// A kind of server with locks of sessions.
 pub(crate) trait SessionDialect: Dialect {
+    /// The connections that locks are held on.
+    type Line: Line<Self>;
+
     /// The backend's name.
     const SESSION_BACKEND: &'static str;
 

@@ -1,23 +1,26 @@
 //! A lock that is held, and all of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use distlock_core::{Claim, FencingToken, Instant, OwnerId};
-use sqlx::Database;
-use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
+use super::dialect::SessionDialect;
 use super::link::Link;
+use super::slot::Slot;
 
 /// A lock that is held, and the session that holds it.
-pub(super) struct Held<D: Database> {
+pub(super) struct Held<D: SessionDialect> {
     pub(super) claim: Claim,
     pub(super) token: FencingToken,
     /// The lock's name at the server.
     pub(super) name: Vec<u8>,
-    /// `None` when the session is over, or the lock given back. Whoever has it locked has a statement under way.
-    pub(super) link: AsyncMutex<Option<Link<D>>>,
+    pub(super) slot: Arc<Slot<D>>,
+    /// The task that listens for the session's end.
+    listening: OnceLock<AbortHandle>,
     times: Mutex<Times>,
     over: watch::Sender<bool>,
 }
@@ -30,7 +33,7 @@ struct Times {
     lived: Instant,
 }
 
-impl<D: Database> Held<D> {
+impl<D: SessionDialect> Held<D> {
     pub(super) fn new(
         claim: Claim,
         token: FencingToken,
@@ -40,8 +43,15 @@ impl<D: Database> Held<D> {
         sent: Instant,
     ) -> Self {
         let times = Times { ttl, expires: sent.plus(ttl), lived: sent };
-        let (link, times) = (AsyncMutex::new(Some(link)), Mutex::new(times));
-        Self { claim, token, name, link, times, over: watch::Sender::new(false) }
+        Self {
+            claim,
+            token,
+            name,
+            slot: Arc::new(Slot::new(link)),
+            listening: OnceLock::new(),
+            times: Mutex::new(times),
+            over: watch::Sender::new(false),
+        }
     }
 
     /// Until when it is held if nobody renews it.
@@ -68,6 +78,17 @@ impl<D: Database> Held<D> {
         }
     }
 
+    pub(super) fn is_listened_for(&self) -> bool {
+        self.listening.get().is_some()
+    }
+
+    /// This task listens for the session's end, and does not outlast the lock.
+    pub(super) fn listened_for_by(&self, task: AbortHandle) {
+        if let Err(second) = self.listening.set(task) {
+            second.abort();
+        }
+    }
+
     /// Tells those who watch for its loss.
     pub(super) fn end(&self) {
         self.over.send_replace(true);
@@ -84,10 +105,18 @@ impl<D: Database> Held<D> {
     }
 }
 
-/// All locks that are held through one backend, by owner.
-pub(super) struct AllHeld<D: Database>(Mutex<HashMap<OwnerId, Arc<Held<D>>>>);
+impl<D: SessionDialect> Drop for Held<D> {
+    fn drop(&mut self) {
+        if let Some(task) = self.listening.get() {
+            task.abort();
+        }
+    }
+}
 
-impl<D: Database> AllHeld<D> {
+/// All locks that are held through one backend, by owner.
+pub(super) struct AllHeld<D: SessionDialect>(Mutex<HashMap<OwnerId, Arc<Held<D>>>>);
+
+impl<D: SessionDialect> AllHeld<D> {
     pub(super) fn new() -> Self {
         Self(Mutex::default())
     }

@@ -10,6 +10,7 @@ use super::dialect::SessionDialect;
 use super::held::{AllHeld, Held};
 use super::links::Links;
 use crate::outlasting::Outlasting;
+use crate::server::connections::Line;
 use crate::server::error::Trouble;
 
 /// How often sessions are looked after.
@@ -52,14 +53,14 @@ impl<D: SessionDialect> Keeper<D> {
     /// Asks whether the session lives. When it does not, or gives no answer until the lock's time is over, the
     /// connection is closed, and the lock lost for good.
     async fn live(self: Arc<Self>, held: Arc<Held<D>>, ttl: Option<Duration>) -> Option<Instant> {
-        let mut link = held.link.lock().await;
+        let mut slot = held.slot.take_up().await;
         let sent = self.links.clock.now();
         let left = held.expires().since(sent);
         if left.is_zero() {
-            *link = None;
+            *slot.link = None;
         }
         let longest = held.longest(ttl.unwrap_or_default());
-        let answer = match link.as_mut() {
+        let answer = match slot.link.as_mut() {
             Some(open) => {
                 self.links.count(1);
                 let statement =
@@ -85,18 +86,23 @@ impl<D: SessionDialect> Keeper<D> {
             held.lives(sent, ttl);
             return Some(sent);
         }
-        *link = None;
-        drop(link);
-        self.held.remove(&held);
-        held.end();
+        *slot.link = None;
+        drop(slot);
+        self.lost(&held);
         None
+    }
+
+    /// The session of a lock is over.
+    fn lost(&self, held: &Arc<Held<D>>) {
+        self.held.remove(held);
+        held.end();
     }
 
     /// Gives a lock back; `None` if it is not held by this claim.
     pub(super) async fn release(self: Arc<Self>, claim: Claim) -> Result<Option<Release>> {
         let Some(held) = self.held.of(&claim) else { return Ok(None) };
-        let mut slot = held.link.lock().await;
-        let Some(mut link) = slot.take() else { return Ok(None) };
+        let mut slot = held.slot.take_up().await;
+        let Some(mut link) = slot.link.take() else { return Ok(None) };
         held.end();
         self.links.count(1);
         let free = self.links.statements.free.with([held.name.as_slice().into()]);
@@ -132,14 +138,37 @@ impl<D: SessionDialect> Keeper<D> {
         });
     }
 
-    /// Asks sessions that nothing was heard of for a while, and ends those whose time is over.
+    /// Listens for the end of a lock's session while nothing is asked of it.
+    fn listen_for(self: &Arc<Self>, held: &Arc<Held<D>>) {
+        let slot = Arc::clone(&held.slot);
+        // Neither the backend nor the lock stays because of this.
+        let (keeper, listened) = (Arc::downgrade(self), Arc::downgrade(held));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "each connection is read from by itself; it ends with the lock"
+        )]
+        let task = tokio::spawn(async move {
+            if slot.end_is_heard().await
+                && let Some((keeper, held)) = keeper.upgrade().zip(listened.upgrade())
+            {
+                keeper.lost(&held);
+            }
+        });
+        held.listened_for_by(task.abort_handle());
+    }
+
+    /// Asks sessions that nothing was heard of for a while, and ends those whose time is over. Those that have not
+    /// been listened to yet are from now on: most locks are given back before.
     fn look_after(self: &Arc<Self>) {
         let now = self.links.clock.now();
         for held in self.held.list() {
             let silence = SILENCE_MOST.min(held.longest(Duration::ZERO) / 10);
             let is_due = now.since(held.lived()) >= silence || now >= held.expires();
+            if D::Line::HEARS_THE_END && !held.is_listened_for() {
+                self.listen_for(&held);
+            }
             // One statement at a time.
-            if is_due && held.link.try_lock().is_ok() {
+            if is_due && !held.slot.is_in_use() {
                 #[expect(
                     clippy::disallowed_methods,
                     reason = "one silent session must not keep the others waiting; it ends with the lock's time"

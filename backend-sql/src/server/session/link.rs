@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use distlock_core::{Effect, Error, ErrorKind, Instant};
-use sqlx::Database;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::dialect::SessionDialect;
-use crate::server::connections::within;
+use crate::server::connections::{Line, within};
 use crate::server::error::{Doing, Trouble, classify, late};
 use crate::server::statement::Statement;
 use crate::server::{Given, Then, Value};
 
 /// One connection, and the session at its other end. Dropping it ends both.
-pub(super) struct Link<D: Database> {
-    pub(super) connection: D::Connection,
+pub(super) struct Link<D: SessionDialect> {
+    pub(super) line: D::Line,
     /// The session's number at the server.
     pub(super) id: i64,
     /// After how much idleness the server ends it, if that was set.
@@ -26,7 +25,8 @@ pub(super) struct Link<D: Database> {
 impl<D: SessionDialect> Link<D> {
     /// Runs a statement. After an error the link is of no use any more.
     pub(super) async fn run(&mut self, statement: &Statement, limit: Duration) -> Result<Given, Trouble> {
-        match within(limit, D::run(&mut self.connection, statement)).await {
+        let running = async { D::run(self.line.connection().await?, statement).await };
+        match within(limit, running).await {
             Some(Ok(given)) => Ok(given),
             Some(Err(error)) => Err(classify::<D>(error, Doing::Running)),
             None => Err(late(Doing::Running)),

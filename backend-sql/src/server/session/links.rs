@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use distlock_core::{Clock, Deadline, Result};
-use sqlx::{Connection, Database};
 use tokio::sync::Semaphore;
 
 use super::dialect::{SessionDialect, SessionStatements};
 use super::link::{Link, pooled};
-use crate::server::connections::within;
+use crate::server::connections::{Line, within};
 use crate::server::error::{Doing, Trouble, classify, closed, exhausted, late};
 use crate::server::{Opener, ServerConfig};
 
@@ -79,8 +78,8 @@ impl<D: SessionDialect> Links<D> {
     pub(super) async fn refuse_poolers(&self) -> Result<(), Trouble> {
         let (mut one, mut other) = (self.open_bare().await?, self.open_bare().await?);
         for _ in 0..2 {
-            let first = self.ask_id(&mut one.connection).await?;
-            let second = self.ask_id(&mut other.connection).await?;
+            let first = self.ask_id(&mut one.line).await?;
+            let second = self.ask_id(&mut other.line).await?;
             if first == second || one.check(first).is_err() || other.check(second).is_err() {
                 return Err(pooled());
             }
@@ -94,9 +93,8 @@ impl<D: SessionDialect> Links<D> {
 
     pub(super) async fn create(&self) -> Result<(), Trouble> {
         let (mut link, _) = self.check_out().await?;
-        let run =
-            within(self.response_timeout(), D::run_script(&mut link.connection, &self.statements.create));
-        match run.await {
+        let create = async { D::run_script(link.line.connection().await?, &self.statements.create).await };
+        match within(self.response_timeout(), create).await {
             Some(Ok(())) => self.check_in(link),
             Some(Err(error)) => return Err(classify::<D>(error, Doing::Running)),
             None => return Err(late(Doing::Running)),
@@ -108,7 +106,7 @@ impl<D: SessionDialect> Links<D> {
     pub(super) async fn close(&self) {
         self.all.close();
         let idle = std::mem::take(&mut *self.idle());
-        let closing = idle.into_iter().map(|link| link.connection.close());
+        let closing = idle.into_iter().map(|link| link.line.close());
         let _ = within(self.response_timeout(), futures_util::future::join_all(closing)).await;
     }
 
@@ -130,7 +128,7 @@ impl<D: SessionDialect> Links<D> {
 
     async fn set_up(&self, link: &mut Link<D>) -> Result<(), Trouble> {
         self.count(1);
-        let set_up = D::set_up_session(&mut link.connection, &self.config);
+        let set_up = async { D::set_up_session(link.line.connection().await?, &self.config).await };
         match within(self.response_timeout(), set_up).await {
             Some(done) => done.map_err(|error| classify::<D>(error, Doing::Opening)),
             None => Err(late(Doing::Opening)),
@@ -142,15 +140,16 @@ impl<D: SessionDialect> Links<D> {
         let deadline = Deadline::after(&self.clock, self.response_timeout());
         let permit = within(self.response_timeout(), Arc::clone(&self.all).acquire_owned()).await;
         let permit = permit.ok_or_else(exhausted)?.map_err(|_| closed())?;
-        let mut connection = self.opener.open(&self.clock, deadline).await?;
-        let id = self.ask_id(&mut connection).await?;
-        Ok(Link { connection, id, limit: None, used: self.clock.now(), _permit: permit })
+        let mut line = self.opener.open(&self.clock, deadline).await?;
+        let id = self.ask_id(&mut line).await?;
+        Ok(Link { line, id, limit: None, used: self.clock.now(), _permit: permit })
     }
 
-    async fn ask_id(&self, connection: &mut <D as Database>::Connection) -> Result<i64, Trouble> {
+    async fn ask_id(&self, line: &mut D::Line) -> Result<i64, Trouble> {
         self.count(1);
         let id = self.statements.id.with([]);
-        let asked = within(self.response_timeout(), D::run(connection, &id)).await;
+        let asking = async { D::run(line.connection().await?, &id).await };
+        let asked = within(self.response_timeout(), asking).await;
         let given = asked.ok_or_else(|| late(Doing::Opening))?;
         let given = given.map_err(|error| classify::<D>(error, Doing::Opening))?;
         let id = given.rows.first().map_or(Ok(0), |row| row.int(0));

@@ -8,6 +8,7 @@ mod held;
 mod keeper;
 mod link;
 mod links;
+mod slot;
 
 pub use backend::SessionLocks;
 
