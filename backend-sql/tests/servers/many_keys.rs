@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use distlock_core::{ErrorKind, LockBackend, TryLock};
+use distlock_core::LockBackend;
 
 use crate::support::{Kind, Raw, S, Tables, eventually, request, take, tests};
 
@@ -14,8 +14,6 @@ tests! {
 /// How many keys, unless DISTLOCK_KEYS says otherwise.
 const KEYS: usize = 100_000;
 const WORKERS: usize = 8;
-/// How often a call is tried whose answer is late.
-const TRIES: usize = 5;
 /// What this program may take more in memory than before, however many keys there were.
 const MOST_MEMORY: i64 = 16 << 20;
 
@@ -67,10 +65,8 @@ async fn use_keys(tables: Tables) {
                 let backend = Arc::clone(&backend);
                 tokio::spawn(async move {
                     for n in 0..BATCH / WORKERS {
-                        let request = request(format!("{batch}/{worker}/{n}"), 30 * S);
-                        let taken = at_last(|| backend.try_lock(&request)).await;
-                        assert!(matches!(taken, TryLock::Acquired(_)), "{taken:?}");
-                        at_last(|| backend.unlock(&request.claim)).await;
+                        let lease = take(&backend, &request(format!("{batch}/{worker}/{n}"), 30 * S)).await;
+                        backend.unlock(&lease.claim).await.unwrap();
                     }
                 })
             })
@@ -96,17 +92,6 @@ async fn use_keys(tables: Tables) {
     eprintln!("{:?}: {} KiB on disk, {} KiB more in memory", tables.kind, disk >> 10, more >> 10);
     assert!(disk <= most_on_disk(tables.kind), "{disk} bytes on disk");
     assert!(more <= MOST_MEMORY, "{more} bytes more in memory");
-}
-
-/// Over so many keys a server may be late now and then, above all on a busy machine. Calls may be repeated.
-async fn at_last<T, F: Future<Output = distlock_core::Result<T>>>(call: impl Fn() -> F) -> T {
-    for _ in 0..TRIES {
-        match call().await {
-            Ok(result) => return result,
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
-        }
-    }
-    panic!("the server was late {TRIES} times");
 }
 
 /// What the table and its index take, once what nobody sees any more is cleared away.
