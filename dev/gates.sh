@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
-# The slow checks before a release: feature combinations, what each pulls in, licences and bans, packages that build
-# by themselves, the size of the command, and the oldest versions that the manifests allow.
+# The slow checks before a release: feature combinations, what each pulls in, licences and bans, the public API against its
+# listing, packages that build by themselves, the size of the command, and the oldest versions that the manifests allow.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 . dev/build_needs.sh
 [ -z "$(wanting_protoc)" ] || has_protoc || install_packages protobuf-compiler libprotobuf-dev
 
-need() {
-    command -v "$1" >/dev/null || cargo install --locked "$1" --version "$2"
-}
+. dev/tools.sh
 need cargo-hack 0.6.46
 need cargo-deny 0.20.2
 
@@ -21,6 +19,8 @@ cargo hack check --feature-powerset --depth 2 --group-features blocking,serde --
 cargo test -p distlock --test feature_trees --test packaging --test dependency_rule
 
 cargo deny check bans licenses sources
+
+./dev/api.sh check
 
 # Every crate that is published, built from its package.
 cargo package --workspace --exclude distlock-examples --exclude distlock-testbed --all-features --allow-dirty
