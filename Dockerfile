@@ -5,7 +5,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked -p distlock-cli --features full && strip target/release/distlock
+RUN cargo build --release --locked -p distlock-cli --features full
 
 FROM debian:bookworm-slim
 RUN apt-get update \

@@ -11,7 +11,7 @@ IDLE ?= 600
 CASES ?= 20000
 export RUSTDOCFLAGS ?= -Dwarnings
 
-.PHONY: verify fix test serve stop conform faults faults-quick faults-record soak properties bench bench-quick bench-core gates docs
+.PHONY: verify fix test serve stop conform faults faults-quick faults-record soak properties bench bench-quick bench-core gates api docs
 
 # Read-only; no server, no network beyond crates. Without protoc it leaves out, loudly, what needs that.
 verify:
@@ -87,6 +87,10 @@ bench-core:
 # Installs the tools it needs.
 gates:
 	./dev/gates.sh
+
+# Writes docs/api anew, the listing of the public API that the gates compare with. Installs what it needs.
+api:
+	./dev/api.sh write
 
 docs:
 	UPDATE_DOCS=1 $(CARGO) test -p distlock --all-features --test generated_docs

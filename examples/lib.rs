@@ -10,6 +10,7 @@
 //! | `cron_once` | a job that runs once although every machine starts it |
 //! | `worker_pool` | workers that keep out of each other's way, and a clean shutdown |
 //! | `custom_backend` | a store of your own, and the suite that judges it |
+//! | `otlp` | every operation of the store as a span, and the metrics, sent to a collector of OpenTelemetry |
 //! | `guarded_endpoint` | a web service whose endpoint runs once at a time, however many instances there are |
 //! | `singleton_worker` | of several processes one works; it hands over when it is stopped |
 //! | `migration_runner` | one process migrates, the others wait and go on; a crashed one is taken over |
@@ -25,6 +26,8 @@
 //! are in `DISTLOCK_DATA`, or in `distlock-examples` in the system's folder for temporary files: remove it to
 //! begin anew. Start one of them in several shells, stop or kill one, and watch their locks by `distlock ls`, which
 //! takes the same `DISTLOCK_URL`.
+//!
+//! `otlp` needs `--features otlp`, and a collector: `OTEL_EXPORTER_OTLP_ENDPOINT` says where, `http://localhost:4318` if nothing is said.
 //!
 //! `fenced_redis` always takes a Redis server, and `fenced_etcd` an etcd server: this machine's if none is named.
 

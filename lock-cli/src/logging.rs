@@ -3,8 +3,10 @@
 use std::env;
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
 use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::prelude::*;
 
 use crate::exit::Failure;
 
@@ -15,16 +17,13 @@ const VARIABLE: &str = "DISTLOCK_LOG";
 /// logged when it ends.
 pub(crate) fn start() -> Result<(), Failure> {
     let Ok(filter) = env::var(VARIABLE) else { return Ok(()) };
-    let filter = EnvFilter::builder().parse(&filter).map_err(|error| {
+    let filter: Targets = filter.parse().map_err(|error| {
         Failure::usage(format!("{VARIABLE} is no log filter ({error}); write for example `debug`"))
     })?;
+    let lines =
+        fmt::layer().with_span_events(FmtSpan::CLOSE).with_writer(io::stderr).with_ansi(wants_colours());
     // A second subscriber can't be there: this is the program's start.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_span_events(FmtSpan::CLOSE)
-        .with_writer(io::stderr)
-        .with_ansi(wants_colours())
-        .try_init();
+    let _ = tracing_subscriber::registry().with(lines).with(filter).try_init();
     Ok(())
 }
 

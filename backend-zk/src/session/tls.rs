@@ -3,7 +3,11 @@
 use std::path::Path;
 
 use distlock_core::{Effect, Error, ErrorKind, Result};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
+#[cfg(not(feature = "ring"))]
+use rustls::crypto::aws_lc_rs as provider;
+#[cfg(feature = "ring")]
+use rustls::crypto::ring as provider;
 use zookeeper_client::TlsOptions;
 
 use crate::config::ZkConfig;
@@ -14,7 +18,7 @@ pub(super) fn options(config: &ZkConfig) -> Result<Option<TlsOptions>> {
     if CryptoProvider::get_default().is_none() {
         // Where several are compiled in, rustls panics unless the process has chosen one. Whoever
         // comes first chooses, and any will do.
-        let _ = aws_lc_rs::default_provider().install_default();
+        let _ = provider::default_provider().install_default();
     }
     let unusable = |error| {
         misconfigured("the files of `ca`, `cert` and `key` can't be used; see the cause".to_owned())

@@ -1,8 +1,12 @@
 //! What /proc knows of processes. Without it (other systems) the answers are `None` or empty.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 
-use rustix::process::{Pid, getpid};
+use rustix::process::{Pid, Signal, getpid};
+
+/// More than a `stat` line has; the system gives that much in one piece.
+const SHORT: usize = 1024;
 
 /// How many members of a process group are not zombies.
 pub(super) fn live_members(group: Pid) -> Option<usize> {
@@ -24,22 +28,23 @@ pub(super) fn is_stopped(id: Pid) -> bool {
     process(id.as_raw_pid()).is_some_and(|process| process.state == 'T')
 }
 
-/// Whether this process was started with `signal` ignored, as `nohup` and background jobs of simple
-/// shells do it.
-pub(super) fn is_ignored(signal: i32) -> bool {
-    let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
+/// Those of `signals` that were not ignored when this process was started, as `nohup` and background
+/// jobs of simple shells do it.
+pub(super) fn not_ignored(signals: &[Signal]) -> Vec<Signal> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
-    mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+    signals.iter().copied().filter(|signal| mask >> (signal.as_raw() - 1) & 1 == 0).collect()
 }
 
 /// One process.
 pub(super) fn process(id: i32) -> Option<Process> {
-    Process::read(id, &fs::read_to_string(format!("/proc/{id}/stat")).ok()?)
+    Process::read(id, &short_file(&format!("/proc/{id}/stat"))?)
 }
 
 /// Our own process. `None` too where /proc is that of another pid namespace: its ids mean nothing here.
 pub(super) fn own() -> Option<Process> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let stat = short_file("/proc/self/stat")?;
     let (id, _) = stat.split_once(' ')?;
     let id = id.parse().ok()?;
     if id != getpid().as_raw_pid() {
@@ -71,6 +76,14 @@ pub(super) fn processes() -> Option<impl Iterator<Item = Process>> {
         let id = entry.file_name().to_str()?.parse().ok()?;
         process(id)
     }))
+}
+
+/// The text of a short file. Read at one go, since a machine may have thousands of them. Names of
+/// processes need not be UTF-8.
+fn short_file(path: &str) -> Option<String> {
+    let mut bytes = [0; SHORT];
+    let count = File::open(path).ok()?.read(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes[..count]).into_owned())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -114,6 +127,23 @@ mod tests {
         let process = Process::read(42, "42 (a) Z (b) S 1 40 39 0 -1 4194560 0").unwrap();
         assert_eq!(process, Process { id: 42, state: 'S', parent: 1, group: 40, session: 39 });
         assert!(!process.is_over());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_name_that_is_no_text_does_not_hide_a_process() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+        use std::os::unix::process::CommandExt;
+        use std::process::{Command, Stdio};
+
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join(OsStr::from_bytes(b"\xff\xfe"));
+        std::os::unix::fs::symlink("/bin/cat", &program).unwrap();
+        let mut leader = Command::new(program).process_group(0).stdin(Stdio::piped()).spawn().unwrap();
+        assert_eq!(live_members(Pid::from_child(&leader)), Some(1));
+        drop(leader.stdin.take());
+        leader.wait().unwrap();
     }
 
     #[cfg(target_os = "linux")]

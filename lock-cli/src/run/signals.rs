@@ -26,8 +26,8 @@ pub(crate) struct Signals {
 impl Signals {
     /// From now on the signals arrive here instead of ending the process. Needs a tokio runtime.
     pub(crate) fn listen() -> io::Result<Self> {
-        let respected = FORWARDED.into_iter().filter(|signal| !procfs::is_ignored(signal.as_raw()));
-        let streams = respected
+        let streams = procfs::not_ignored(&FORWARDED)
+            .into_iter()
             .chain([Signal::CONT, Signal::CHILD])
             .map(|signal| Ok((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?)))
             .collect::<io::Result<_>>()?;

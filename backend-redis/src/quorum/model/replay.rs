@@ -92,7 +92,12 @@ impl Scripts {
     async fn forget(&mut self, nodes: usize) {
         for node in 0..nodes {
             redis::cmd("DEL").arg(record(node)).exec_async(&mut self.raw).await.unwrap();
-            redis::cmd("SET").arg(birth(node)).arg(format!("0:{RUN}")).exec_async(&mut self.raw).await.unwrap();
+            redis::cmd("SET")
+                .arg(birth(node))
+                .arg(format!("0:{RUN}"))
+                .exec_async(&mut self.raw)
+                .await
+                .unwrap();
         }
     }
 
