@@ -85,8 +85,8 @@ async fn the_collector_gets_spans_and_metrics() {
     let scopes =
         metrics.iter().flat_map(|request| &request.resource_metrics).flat_map(|one| &one.scope_metrics);
     let last = |name: &str| {
-        let all = scopes.clone().flat_map(|scope| &scope.metrics);
-        let metric = all.filter(|metric| metric.name == name).last();
+        let mut all = scopes.clone().flat_map(|scope| &scope.metrics);
+        let metric = all.rfind(|metric| metric.name == name);
         metric.unwrap_or_else(|| panic!("no {name} in {metrics:#?}"))
     };
     let acquires = last("distlock_acquires_total");
