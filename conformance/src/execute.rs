@@ -194,7 +194,9 @@ mod tests {
 
     #[test]
     fn a_case_that_panics_fails_with_its_message() {
-        assert_eq!(reason(Case::new("t::panics", &[], |_| Box::pin(async { panic!("so {}", 7) }))), "so 7");
+        let panics = Case::new("t::panics", &[], |_| Box::pin(async { panic!("so {}", 7) }));
+        // Behind it stands where the history is, if histories are kept.
+        assert_eq!(reason(panics).lines().next(), Some("so 7"));
     }
 
     #[test]
