@@ -7,7 +7,7 @@ use distlock_core::{
 };
 
 use crate::error::{Failure, Verdict};
-use crate::leases::{StoreLease, ended_over_and_over, lease_of, obtain, revoke, whole_seconds};
+use crate::leases::{StoreLease, ended_over_and_over, obtain, revoke, whole_seconds};
 use crate::queue::{self, Added, Entry, View};
 use crate::record::{Kind, Record};
 use crate::standing::Standing;
@@ -26,7 +26,7 @@ enum Step {
 /// Takes the lock if it is free, and if not finds out who has it. One that asks for it gets a place in
 /// the queue, or keeps the one it has.
 ///
-/// Uncontended it costs two requests, a lease and a transaction; a waiter that was woken, one.
+/// Uncontended it costs one request, and one more if there is no lease of an earlier lock to use; a waiter that was woken, one.
 pub(crate) async fn try_lock(store: &Store, request: &LockRequest, ttl: Duration) -> Result<TryLock> {
     refuse_other_modes(request)?;
     if let Some(shared) = &store.shared {
@@ -44,7 +44,7 @@ pub(crate) async fn try_lock(store: &Store, request: &LockRequest, ttl: Duration
     Err(ended_over_and_over())
 }
 
-fn refuse_other_modes(request: &LockRequest) -> Result<()> {
+pub(crate) fn refuse_other_modes(request: &LockRequest) -> Result<()> {
     match request.mode {
         Mode::Exclusive => Ok(()),
         _ => Err(Error::new(ErrorKind::Unsupported, "the etcd backend has exclusive locks only")
@@ -52,20 +52,30 @@ fn refuse_other_modes(request: &LockRequest) -> Result<()> {
     }
 }
 
-/// The attempt of a claim of which nothing is known, though its record or lease may be there.
+/// The attempt of a claim of which nothing is known, though its record may be there.
 async fn afresh(store: &Store, request: &LockRequest, ttl: Duration) -> Result<Step> {
     let claim = &request.claim;
-    let lease = lease(store, request, ttl).await?;
+    let mut lease = match store.standings.in_doubt(claim) {
+        // What an earlier attempt wrote, if it did, belongs to it.
+        Some(lease) => lease,
+        None => lease(store, ttl).await?,
+    };
     let mut record =
         Record { kind: kind(store, lease, ttl), ttl, base: 0, metadata: request.metadata.clone() };
     loop {
         record.base = store.floor.seen().value;
         let sent = store.clock.now();
-        let added = if request.queue {
-            join(store, claim, &record, lease.id).await
-        } else {
-            queue::take(store, claim, &record, lease.id).await
+        begin(store, claim, lease);
+        let adding = async {
+            if request.queue {
+                join(store, claim, &record, lease.id).await
+            } else {
+                queue::take(store, claim, &record, lease.id).await
+            }
         };
+        let (kept, added) = futures_util::join!(refresh(store, lease), adding);
+        lease = kept;
+        settle(store, claim, &added);
         match added {
             Ok(Added::FloorRaised) => {}
             Ok(Added::Yes(view)) => {
@@ -74,16 +84,12 @@ async fn afresh(store: &Store, request: &LockRequest, ttl: Duration) -> Result<S
             Ok(Added::No(view)) if view.own.is_some() => return known(store, request, &view, lease),
             Ok(Added::No(view)) => {
                 if let Some(free_in) = outlasted(store, request, &view).await? {
-                    if store.shared.is_none() {
-                        revoke(store, lease.id).await?;
-                    }
+                    put_by(store, ttl, lease).await?;
                     return Ok(Step::Done(busy(store, &view, free_in)?));
                 }
             }
             Err(failure) if failure.is_no_lease() => {
-                if let Some(shared) = &store.shared {
-                    shared.is_gone(lease.id).await;
-                }
+                no_lease(store, lease.id).await;
                 return Ok(Step::Anew);
             }
             Err(failure) => return Err(failure.error),
@@ -91,12 +97,9 @@ async fn afresh(store: &Store, request: &LockRequest, ttl: Duration) -> Result<S
     }
 }
 
-/// Adds the record of one who waits. Where a lease is shared, the lock alone is a request, and a free one is to cost no
-/// more than that: others are looked for only where there were some of late.
+/// Adds the record of one who waits. The lock alone is a request, and a free one is to cost no more than that: others are
+/// looked for only where there were some of late.
 async fn join(store: &Store, claim: &Claim, record: &Record, lease: i64) -> Result<Added, Failure> {
-    if store.shared.is_none() {
-        return queue::join(store, claim, record, lease).await;
-    }
     if !store.contended.has(&claim.key)
         && let Some(view) = queue::take_blindly(store, claim, record, lease).await?
     {
@@ -108,15 +111,63 @@ async fn join(store: &Store, claim: &Claim, record: &Record, lease: i64) -> Resu
     Ok(added)
 }
 
-async fn lease(store: &Store, request: &LockRequest, ttl: Duration) -> Result<StoreLease, Failure> {
+/// A lease for a new record.
+pub(crate) async fn lease(store: &Store, ttl: Duration) -> Result<StoreLease, Failure> {
     match &store.shared {
         Some(shared) => shared.lease(store).await,
-        None => obtain(store, lease_of(&request.claim), ttl).await,
+        None => match store.spares.take(ttl, store.clock.now()) {
+            Some(lease) => Ok(lease),
+            None => obtain(store, ttl).await,
+        },
+    }
+}
+
+/// Prolongs a lease that was not obtained just now. Where that fails it is what it was: it has time left, and a
+/// record that is written at the same time shows whether it is there.
+pub(crate) async fn refresh(store: &Store, lease: StoreLease) -> StoreLease {
+    if store.shared.is_some() || is_young(store, lease) {
+        return lease;
+    }
+    let kept = store.keepalives.keep_one(&store.link, &store.clock, lease.id).await;
+    kept.ok().flatten().unwrap_or(lease)
+}
+
+/// A record is about to be written for a claim. A lease of its own is not used for others until it is known what came of that.
+pub(crate) fn begin(store: &Store, claim: &Claim, lease: StoreLease) {
+    if store.shared.is_none() {
+        store.standings.begin(claim, lease);
+    }
+}
+
+/// It is known, unless this is an error that leaves it open.
+pub(crate) fn settle<T>(store: &Store, claim: &Claim, outcome: &Result<T, Failure>) {
+    if outcome.as_ref().err().is_none_or(|failure| failure.error.effect() == Effect::None) {
+        store.standings.settle(claim);
+    }
+}
+
+/// Puts by a lease that no record was written for.
+async fn put_by(store: &Store, ttl: Duration, lease: StoreLease) -> Result<(), Failure> {
+    if store.shared.is_none() {
+        match store.spares.place(store.clock.now()) {
+            Some(place) => place.fill(ttl, lease),
+            None => drop(revoke(store, lease.id).await?),
+        }
+    }
+    Ok(())
+}
+
+/// The store does not have this lease any more.
+pub(crate) async fn no_lease(store: &Store, id: i64) {
+    match &store.shared {
+        Some(shared) => shared.is_gone(id).await,
+        // Whatever ended it may have ended others.
+        None => drop(store.spares.clear()),
     }
 }
 
 /// A ttl that the store can't count is kept by writing the record.
-fn kind(store: &Store, lease: StoreLease, ttl: Duration) -> Kind {
+pub(crate) fn kind(store: &Store, lease: StoreLease, ttl: Duration) -> Kind {
     let seconds = u64::try_from(whole_seconds(ttl)).unwrap_or(u64::MAX);
     let is_countable = ttl >= Duration::from_secs(1) && lease.ttl.as_secs() <= seconds;
     if store.shared.is_some() || is_countable { Kind::Lease } else { Kind::Writes }
@@ -134,7 +185,8 @@ fn added_record(store: &Store, request: &LockRequest, view: View, written: Writt
     let is_granted = view.is_first();
     let created = view.revision;
     let before = view.last.as_ref().filter(|_| !is_granted).and_then(|name| store.names.read(name)?.1);
-    let standing = Standing { lease, record, created, is_granted, before };
+    let is_own_lease = store.shared.is_none();
+    let standing = Standing { lease, is_own_lease, record, created, is_granted, before };
     let outcome = if is_granted {
         TryLock::Acquired(grant(request, &standing, sent)?)
     } else {
@@ -147,13 +199,14 @@ fn added_record(store: &Store, request: &LockRequest, view: View, written: Writt
 /// Notes the record of an earlier attempt of the claim, which was not answered or not made here.
 fn known(store: &Store, request: &LockRequest, view: &View, lease: StoreLease) -> Result<Step> {
     if let Some(own) = &view.own {
+        let is_own_lease = own.lease == lease.id && store.shared.is_none();
         let lease = if own.lease == lease.id {
             lease
         } else {
             StoreLease { id: own.lease, ttl: Duration::ZERO, alive_from: Instant::ORIGIN }
         };
-        let standing =
-            Standing { lease, record: own.record()?, created: own.created, is_granted: false, before: None };
+        let (record, created) = (own.record()?, own.created);
+        let standing = Standing { lease, is_own_lease, record, created, is_granted: false, before: None };
         store.standings.note(&request.claim, standing);
     }
     Ok(Step::Anew)
@@ -211,10 +264,8 @@ async fn again(store: &Store, request: &LockRequest, mut standing: Standing) -> 
 
 /// The claim's lease, prolonged unless that was done just now; `None` if it is gone.
 async fn keep(store: &Store, standing: &Standing) -> Result<Option<StoreLease>, Failure> {
-    /// The part of a ttl that a holder gives up for the clocks is the part that may be missing here.
-    const YOUNG: u32 = 100;
     let lease = standing.lease;
-    if store.clock.now().since(lease.alive_from) < lease.ttl / YOUNG {
+    if is_young(store, lease) {
         return Ok(Some(lease));
     }
     let kept = store.keepalives.keep_one(&store.link, &store.clock, lease.id).await?;
@@ -224,8 +275,14 @@ async fn keep(store: &Store, standing: &Standing) -> Result<Option<StoreLease>, 
     Ok(kept)
 }
 
+fn is_young(store: &Store, lease: StoreLease) -> bool {
+    /// The part of a ttl that a holder gives up for the clocks is the part that may be missing here.
+    const YOUNG: u32 = 100;
+    store.clock.now().since(lease.alive_from) < lease.ttl / YOUNG
+}
+
 /// The grant: it lasts from the request that started the store's expiry.
-fn grant(request: &LockRequest, standing: &Standing, sent: Instant) -> Result<Lease> {
+pub(crate) fn grant(request: &LockRequest, standing: &Standing, sent: Instant) -> Result<Lease> {
     let token = standing.record.token(standing.created)?;
     Ok(Lease::granted(request, token, standing.record.ttl, standing.counts_from(sent)))
 }
@@ -253,7 +310,7 @@ fn silence_left(store: &Store, request: &LockRequest, view: &View) -> Result<Opt
     Ok(Some(record.ttl.saturating_sub(silent)))
 }
 
-fn busy(store: &Store, view: &View, free_in: Option<Duration>) -> Result<TryLock> {
+pub(crate) fn busy(store: &Store, view: &View, free_in: Option<Duration>) -> Result<TryLock> {
     let mut busy = Busy::unknown();
     if let Some(first) = &view.first {
         busy.holder = Some(holder(store, first)?);

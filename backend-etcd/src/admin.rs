@@ -1,14 +1,14 @@
 //! Looking at locks and taking them away.
 
 use async_trait::async_trait;
-use distlock_core::{Claim, FencingToken, Holder, LockAdmin, LockKey, LockRecord, Operation, Result};
+use distlock_core::{FencingToken, Holder, LockAdmin, LockKey, LockRecord, Operation, Result};
 use etcd_client::{GetOptions, Txn, TxnOp};
 
 use crate::EtcdBackend;
 use crate::acquire::holder;
 use crate::error::unreadable;
 use crate::floor;
-use crate::leases::{lease_of, remaining, revoke};
+use crate::leases::remaining;
 use crate::link::Repeat;
 use crate::names::after;
 use crate::queue::{self, Entry};
@@ -146,15 +146,8 @@ async fn force_unlock(store: &Store, key: &LockKey) -> Result<Option<Holder>> {
         let Some((first, _)) = front(store, key).await? else { return Ok(None) };
         // Of a record that can't be read nobody can say who held it.
         let victim = alive(store, key, &first).ok().flatten();
-        let owner = store.names.read(&first.name).and_then(|(_, owner)| owner);
-        let is_own_lease =
-            owner.is_some_and(|owner| first.lease == lease_of(&Claim::new(key.clone(), owner)));
-        // A lease of its own takes the record along.
-        let is_gone = match is_own_lease {
-            true => revoke(store, first.lease).await?,
-            false => queue::delete_unless_other(store, &first).await?,
-        };
-        if is_gone {
+        // Not with its lease: its holder may give back the lock, and use the lease for another one.
+        if queue::delete_unless_other(store, &first).await? {
             return Ok(victim);
         }
     }

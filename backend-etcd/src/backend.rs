@@ -15,7 +15,7 @@ use crate::error::with_hint;
 use crate::link::Link;
 use crate::store::Store;
 use crate::waiting::Waiting;
-use crate::{acquire, probe, release, renew};
+use crate::{acquire, hand_over, leases, probe, release, renew};
 
 pub(crate) const NAME: &str = "etcd";
 
@@ -88,7 +88,8 @@ impl EtcdBackend {
         guarantees.expiry = ExpiryClock::Leader;
         guarantees.ttl_grain = Duration::from_millis(1);
         guarantees.ttl_min = Duration::from_millis(100);
-        let supports = Supports::NONE.push().loss_push().queue().batch_renew().admin().adopt().processes();
+        let supports =
+            Supports::NONE.push().loss_push().queue().batch_renew().hand_over().admin().adopt().processes();
         BackendInfo::new(NAME, guarantees, supports)
     }
 
@@ -157,6 +158,14 @@ impl LockBackend for EtcdBackend {
         results.into_iter().zip(leases).map(named).collect()
     }
 
+    async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
+        let passing = async {
+            let ttl = self.ttl(next.ttl)?;
+            hand_over::hand_over(&self.store, lease, next, ttl).await
+        };
+        passing.await.map_err(self.during(Operation::HandOver, &next.claim.key))
+    }
+
     async fn watch_release(&self, claim: &Claim, busy: &Busy) -> Result<()> {
         let watched = self.waiting.watch_release(claim, busy).await;
         watched.map_err(self.during(Operation::Watch, &claim.key))
@@ -182,6 +191,7 @@ impl LockBackend for EtcdBackend {
 
     async fn close(&self) -> Result<()> {
         self.waiting.close();
+        leases::end_spares(&self.store).await;
         self.store.keepalives.close();
         self.store.link.close();
         Ok(())

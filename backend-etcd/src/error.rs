@@ -33,8 +33,6 @@ pub(crate) enum Verdict {
     Authenticate,
     /// The store answered that there is no such lease.
     NoLease,
-    /// The store answered that the lease is there already.
-    LeaseExists,
     /// The store refused it, and would everywhere; nothing changed.
     Refused,
 }
@@ -196,9 +194,6 @@ fn of_status(code: i32, text: &str, server: &str) -> Failure {
         _ if has("requested lease not found") => {
             Failure::new(Verdict::NoLease, ErrorKind::Other, "the lease is gone")
         }
-        _ if has("lease already exists") => {
-            Failure::new(Verdict::LeaseExists, ErrorKind::Other, "the lease is there already")
-        }
         _ if has("database space exceeded") => refused(
             ErrorKind::Unavailable,
             "the store is full (NOSPACE) and grants nothing until somebody makes room: compact and defragment it or raise its quota, then disarm the alarm; releases still work",
@@ -277,7 +272,6 @@ mod tests {
             assert_eq!(verdict(code, text), wanted, "{text}");
         }
         assert_eq!(verdict(5, "etcdserver: requested lease not found").0, Verdict::NoLease);
-        assert_eq!(verdict(9, "etcdserver: lease already exists").0, Verdict::LeaseExists);
     }
 
     #[test]

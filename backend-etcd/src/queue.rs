@@ -50,6 +50,18 @@ pub(crate) enum Added {
     FloorRaised,
 }
 
+/// How an attempt to put one record in the place of another went.
+#[derive(Debug)]
+pub(crate) enum Replaced {
+    Yes(View),
+    /// The old record is not there any more.
+    Gone(View),
+    /// Others wait.
+    Others(View),
+    /// The token floor had been raised, and is known again: try once more.
+    FloorRaised,
+}
+
 impl Entry {
     /// What it says.
     pub(crate) fn record(&self) -> Result<Record> {
@@ -204,6 +216,47 @@ pub(crate) async fn rewrite(
     let first = ranges.pop().unwrap_or_default().pop();
     let own = ranges.pop().unwrap_or_default().pop();
     Ok(View { revision: answer.revision, own, first, ..View::default() })
+}
+
+/// Deletes the record of one claim, created at `created`, and adds that of another one for the same lock, if no other
+/// record stands in the queue.
+pub(crate) async fn replace(
+    store: &Store,
+    old: &Claim,
+    created: i64,
+    claim: &Claim,
+    record: &Record,
+    lease: i64,
+) -> Result<Replaced, Failure> {
+    let (queue, floor) = (store.names.queue(&claim.key), store.floor.seen());
+    let (old, own) = (store.names.record(old), store.names.record(claim));
+    let none_within =
+        |from: Vec<u8>, to: Vec<u8>| Compare::create_revision(from, CompareOp::Equal, 0).with_range(to);
+    let behind = [old.as_slice(), &[0]].concat();
+    let conditions = [
+        Compare::create_revision(old.clone(), CompareOp::Equal, created),
+        none_within(queue.clone(), old.clone()),
+        none_within(behind, after(&queue)),
+        floor.is_unchanged(store),
+    ];
+    let then = [TxnOp::delete(old.clone(), None::<DeleteOptions>), put(&own, record, lease)];
+    let otherwise = [get(own.clone()), get(old), first(store, &claim.key)];
+    let txn = Txn::new().when(conditions).and_then(then).or_else(otherwise);
+    let answer = store.txn(Repeat::Never, &txn).await?;
+    if answer.succeeded {
+        return Ok(Replaced::Yes(alone(own, answer.revision)));
+    }
+    let is_alone = answer.counts.get(2) == Some(&1);
+    let mut ranges = answer.ranges.into_iter().map(|mut found| found.pop());
+    let mut next = || ranges.next().flatten();
+    let (own, old, first) = (next(), next(), next());
+    let is_held = old.is_some_and(|old| old.created == created);
+    if is_held && is_alone {
+        store.floor.read(store).await.map_err(refused)?;
+        return Ok(Replaced::FloorRaised);
+    }
+    let view = View { revision: answer.revision, own, first, ..View::default() };
+    Ok(if is_held { Replaced::Others(view) } else { Replaced::Gone(view) })
 }
 
 /// Deletes a record if nobody has written it since `entry` was seen; says whether it did.

@@ -66,7 +66,7 @@ async fn renew_batch(store: &Store, leases: &[Lease], ttl: Duration) -> Vec<Resu
 }
 
 /// What is known of each lease's claim, if it has a record with the lease's token.
-async fn standings(store: &Store, leases: &[Lease]) -> Result<Vec<Option<Standing>>, Failure> {
+pub(crate) async fn standings(store: &Store, leases: &[Lease]) -> Result<Vec<Option<Standing>>, Failure> {
     let mut found: Vec<_> = leases.iter().map(|lease| store.standings.of(&lease.claim)).collect();
     let unknown: Vec<_> = (0..leases.len()).filter(|at| found[*at].is_none()).collect();
     if !unknown.is_empty() {
@@ -78,7 +78,14 @@ async fn standings(store: &Store, leases: &[Lease]) -> Result<Vec<Option<Standin
             let lease =
                 StoreLease { id: entry.lease, ttl: record.ttl, alive_from: distlock_core::Instant::ORIGIN };
             // The lease's holder says that it was granted.
-            let standing = Standing { lease, record, created: entry.created, is_granted: true, before: None };
+            let standing = Standing {
+                lease,
+                is_own_lease: false,
+                record,
+                created: entry.created,
+                is_granted: true,
+                before: None,
+            };
             store.standings.note(&leases[at].claim, standing.clone());
             found[at] = Some(standing);
         }

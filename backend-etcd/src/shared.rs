@@ -46,7 +46,7 @@ impl Shared {
         };
         let lease = match lease {
             Some(lease) => lease,
-            None => obtain(store, fastrand::i64(1..i64::MAX), self.ttl).await?,
+            None => obtain(store, self.ttl).await?,
         };
         *current = Some(lease);
         Ok(lease)

@@ -12,6 +12,8 @@ use crate::record::Record;
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {
     pub(crate) lease: StoreLease,
+    /// Whether this client got the lease, and for this record alone.
+    pub(crate) is_own_lease: bool,
     pub(crate) record: Record,
     /// The revision that created its record.
     pub(crate) created: i64,
@@ -24,7 +26,10 @@ pub(crate) struct Standing {
 /// What this client knows of its own claims: from the first answer about a record to its release. What
 /// is not known can be read again.
 #[derive(Debug, Default)]
-pub(crate) struct Standings(Mutex<HashMap<Claim, Standing>>);
+pub(crate) struct Standings {
+    claims: Mutex<HashMap<Claim, Standing>>,
+    doubts: Mutex<HashMap<Claim, StoreLease>>,
+}
 
 impl Standings {
     pub(crate) fn of(&self, claim: &Claim) -> Option<Standing> {
@@ -49,9 +54,28 @@ impl Standings {
         self.claims().remove(claim)
     }
 
+    /// A record is about to be written for a claim that belongs to this lease.
+    pub(crate) fn begin(&self, claim: &Claim, lease: StoreLease) {
+        self.doubts().insert(claim.clone(), lease);
+    }
+
+    /// The lease of a record that may have been written, or may be yet: nobody heard the answer.
+    pub(crate) fn in_doubt(&self, claim: &Claim) -> Option<StoreLease> {
+        self.doubts().get(claim).copied()
+    }
+
+    /// There was an answer, or the lease is ended.
+    pub(crate) fn settle(&self, claim: &Claim) -> Option<StoreLease> {
+        self.doubts().remove(claim)
+    }
+
     fn claims(&self) -> MutexGuard<'_, HashMap<Claim, Standing>> {
         // Every change is complete before anything can panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn doubts(&self) -> MutexGuard<'_, HashMap<Claim, StoreLease>> {
+        self.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

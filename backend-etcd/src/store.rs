@@ -15,6 +15,7 @@ use crate::names::Names;
 use crate::queue::Answer;
 use crate::shared::Shared;
 use crate::silence::Silences;
+use crate::spares::Spares;
 use crate::standing::Standings;
 
 /// The store: names, the way to the cluster, and what this client knows of it.
@@ -28,6 +29,8 @@ pub(crate) struct Store {
     pub(crate) contended: Contended,
     pub(crate) standings: Standings,
     pub(crate) silences: Silences,
+    /// Leases for the next claims, if they have one each.
+    pub(crate) spares: Spares,
     /// One lease for all claims, if they don't have one each.
     pub(crate) shared: Option<Shared>,
 }
@@ -43,6 +46,7 @@ impl Store {
             contended: Contended::default(),
             standings: Standings::default(),
             silences: Silences::default(),
+            spares: Spares::default(),
             shared: config.shared_lease.map(Shared::new),
         }))
     }

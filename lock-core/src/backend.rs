@@ -100,12 +100,13 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
         future::pending().await
     }
 
-    /// Passes a held lock on to `next`, which gets a higher token, past everybody who waits.
+    /// Passes a held lock on to `next`, which gets a higher token, past everybody who waits, or not at all.
     ///
     /// - After `Acquired`, `lease`'s owner does not hold the lock, and leaves no trace.
     /// - It leaves no place in the queue, whatever `next.queue` says.
     /// - A store that declares [`Supports::hand_over`](crate::Supports) does it in one step: `Busy`
-    ///   then means that `lease` was not held any more, and that nothing changed.
+    ///   then means that nothing changed. `lease` was not held any more, or others wait whom nobody
+    ///   passes in that store.
     /// - `NotReplicated` says that `lease`'s owner does not hold the lock any more, and that the caller
     ///   has to withdraw `next`, whose grant did not become safe.
     /// - The default, which the client does not use, gives the lock back first, and somebody else

@@ -9,7 +9,7 @@ use distlock_etcd::EtcdBackend;
 use crate::support::{Server, busy, eventually, queued, records, request, take, tests};
 
 tests! {
-    an_uncontended_lock_is_a_lease_and_a_transaction_and_its_release_one_request,
+    an_uncontended_lock_is_one_request_once_there_is_a_lease_and_its_release_another,
     with_a_shared_lease_a_lock_is_one_request_and_its_release_another,
     a_woken_waiter_looks_once,
     a_hand_over_in_a_herd_costs_four_requests_at_most,
@@ -35,12 +35,17 @@ async fn pair(backend: &EtcdBackend) -> (u64, u64) {
     (taken, released.await)
 }
 
-async fn an_uncontended_lock_is_a_lease_and_a_transaction_and_its_release_one_request() {
+async fn an_uncontended_lock_is_one_request_once_there_is_a_lease_and_its_release_another() {
     let server = Server::start(&[]).await;
     let backend = server.backend().await;
+    assert_eq!(pair(&backend).await, (2, 1));
     for _ in 0..5 {
-        assert_eq!(pair(&backend).await, (2, 1));
+        assert_eq!(pair(&backend).await, (1, 1));
     }
+    let mut raw = server.raw().await;
+    assert_eq!(raw.leases().await.unwrap().leases().len(), 1, "the lease is kept for the next lock");
+    backend.close().await.unwrap();
+    assert!(raw.leases().await.unwrap().leases().is_empty(), "and not for longer");
 }
 
 async fn with_a_shared_lease_a_lock_is_one_request_and_its_release_another() {
@@ -60,7 +65,7 @@ async fn a_woken_waiter_looks_once() {
     let joining = cost(&two, async {
         busy(&two, &waiter).await;
     });
-    assert_eq!(joining.await, 2, "a lease and a place");
+    assert_eq!(joining.await, 3, "a lease, a try and a place");
     one.unlock(&holder.claim).await.unwrap();
     let taking = cost(&two, async {
         take(&two, &waiter).await;

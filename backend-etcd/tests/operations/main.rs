@@ -14,6 +14,7 @@ mod costs;
 #[cfg(feature = "tls")]
 mod encrypting;
 mod fencing;
+mod reusing;
 mod rights;
 mod sharing;
 #[path = "../support/mod.rs"]
@@ -28,6 +29,7 @@ fn main() -> std::process::ExitCode {
         #[cfg(feature = "tls")]
         encrypting::tests(),
         fencing::tests(),
+        reusing::tests(),
         rights::tests(),
         sharing::tests(),
         writing::tests(),

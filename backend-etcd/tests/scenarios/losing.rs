@@ -43,6 +43,7 @@ async fn b004_an_attempt_dropped_at_any_point_leaves_nothing_on_a_lease_that_liv
         let others = usize::from(is_held);
         eventually("all is swept", async || records(&mut raw, "key").await.len() == others).await;
         holder.unlock(&held.claim).await.unwrap();
+        holder.close().await.unwrap();
         client.lock("key").await.unwrap().unlock().await.unwrap();
     }
     assert_eq!(raw.leases().await.unwrap().leases().len(), 1, "the shared one alone");

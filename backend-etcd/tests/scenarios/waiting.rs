@@ -54,6 +54,14 @@ async fn b057_nor_is_one_that_was_compacted_by_then() {
     let proxy = Proxy::start(server.address()).unwrap();
     let one = server.backend().await;
     let two = EtcdBackend::connect(EtcdConfig::new([proxy.address().to_string()])).await.unwrap();
+    // Opens the watch, which then hears all that follows.
+    let (holder, waiter) = (request("before", TTL), queued("before", TTL));
+    take(&one, &holder).await;
+    let seen = busy(&two, &waiter).await;
+    let released = async { one.unlock(&holder.claim).await.unwrap() };
+    let (hint, _) = tokio::join!(two.watch_release(&waiter.claim, &seen), released);
+    hint.unwrap();
+    take(&two, &waiter).await;
     let (holder, waiter) = (request("key", TTL), queued("key", TTL));
     take(&one, &holder).await;
     let seen = busy(&two, &waiter).await;
@@ -62,7 +70,7 @@ async fn b057_nor_is_one_that_was_compacted_by_then() {
         let (two, claim) = (Arc::clone(&two), waiter.claim.clone());
         async move { two.watch_release(&claim, &seen).await }
     });
-    // Until the watch is open, and has heard something to go on from.
+    // Until it has heard something to go on from.
     let connections = proxy.traffic();
     let other = take(&one, &request("other", TTL)).await;
     one.unlock(&other.claim).await.unwrap();

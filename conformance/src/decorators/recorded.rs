@@ -222,9 +222,11 @@ impl LockBackend for Recorded {
         let unlock = Call::unlock(&self.log, &lease.claim, true);
         let ask = Call::ask(&self.log, next, true);
         let result = self.inner.hand_over(lease, next).await;
-        if result.is_ok() {
+        match &result {
             // The answer says that the old owner is out, not whether it still held the lock.
-            unlock.answered(|op| What::Unlocked { op, released: false });
+            Ok(TryLock::Acquired(_)) => unlock.answered(|op| What::Unlocked { op, released: false }),
+            Ok(TryLock::Busy(_)) => unlock.answered(|op| What::Kept { op }),
+            Err(_) => {}
         }
         ask.tried(next, &result);
         result

@@ -77,6 +77,8 @@ pub enum What {
     },
     /// The store answered the release.
     Unlocked { op: u64, released: bool },
+    /// The store passed nothing on, and the lock is as it was.
+    Kept { op: u64 },
     /// The release failed or was dropped.
     UnlockFailed { op: u64 },
     /// An operator began to take the lock away.
@@ -134,6 +136,7 @@ impl What {
             | Self::RenewLost { op }
             | Self::RenewFailed { op }
             | Self::Unlocked { op, .. }
+            | Self::Kept { op }
             | Self::UnlockFailed { op }
             | Self::Forced { op }
             | Self::ForceFailed { op }

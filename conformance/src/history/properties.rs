@@ -32,6 +32,7 @@ fn asking() -> impl Strategy<Value = What> {
         number().prop_map(|op| What::RenewFailed { op }),
         (number(), any::<bool>()).prop_map(|(op, handed)| What::Unlock { op, handed }),
         (number(), any::<bool>()).prop_map(|(op, released)| What::Unlocked { op, released }),
+        number().prop_map(|op| What::Kept { op }),
         number().prop_map(|op| What::UnlockFailed { op }),
     ]
 }

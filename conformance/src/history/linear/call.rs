@@ -93,7 +93,8 @@ impl Story {
             let handed =
                 matches!(event.what, What::Unlock { handed: true, .. } | What::Ask { handed: true, .. });
             let Some((shown, answer)) = meaning(&outcome.what, handed) else {
-                if matches!(event.what, What::Unlock { .. }) {
+                let has_effect = !matches!(outcome.what, What::Kept { .. });
+                if has_effect && matches!(event.what, What::Unlock { .. }) {
                     story.steps.push(Step::Loose(owner));
                 }
                 continue;

@@ -205,6 +205,18 @@ fn a_hand_over_leaves_nobody_else_in_between() {
 }
 
 #[test]
+fn what_was_not_passed_on_is_still_held() {
+    let kept = Script::new()
+        .grant("a", 1, 2, 1, 50)
+        .at(5, "a", What::Unlock { op: 90, handed: true })
+        .at(5, "b", What::Ask { op: 91, queue: false, handed: true, ttl: TTL })
+        .at(6, "a", What::Kept { op: 90 })
+        .at(6, "b", What::Busy { op: 91 });
+    breaks(&kept.clone().grant("c", 7, 8, 2, 50), "held by a");
+    holds(&kept.unlock("a", 7, 8).grant("c", 9, 10, 2, 50));
+}
+
+#[test]
 fn a_sight_shows_the_holder() {
     let other = Script::new().grant("a", 1, 2, 1, 50);
     breaks(&other.clone().look(5, "b", 1, 40), "the store showed b");
