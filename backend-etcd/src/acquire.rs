@@ -7,7 +7,8 @@ use distlock_core::{
 };
 
 use crate::error::{Failure, Verdict};
-use crate::leases::{StoreLease, ended_over_and_over, obtain, revoke, whole_seconds};
+use crate::leases::{StoreLease, ended_over_and_over, whole_seconds};
+use crate::leasing::{begin, is_young, lease_for, no_lease, put_by, refresh, settle};
 use crate::queue::{self, Added, Entry, View};
 use crate::record::{Kind, Record};
 use crate::standing::Standing;
@@ -58,7 +59,7 @@ async fn afresh(store: &Store, request: &LockRequest, ttl: Duration) -> Result<S
     let mut lease = match store.standings.in_doubt(claim) {
         // What an earlier attempt wrote, if it did, belongs to it.
         Some(lease) => lease,
-        None => lease(store, ttl).await?,
+        None => lease_for(store, ttl).await?,
     };
     let mut record =
         Record { kind: kind(store, lease, ttl), ttl, base: 0, metadata: request.metadata.clone() };
@@ -109,61 +110,6 @@ async fn join(store: &Store, claim: &Claim, record: &Record, lease: i64) -> Resu
     let is_contended = matches!(&added, Added::Yes(view) if !view.is_first());
     store.contended.note(&claim.key, is_contended);
     Ok(added)
-}
-
-/// A lease for a new record.
-pub(crate) async fn lease(store: &Store, ttl: Duration) -> Result<StoreLease, Failure> {
-    match &store.shared {
-        Some(shared) => shared.lease(store).await,
-        None => match store.spares.take(ttl, store.clock.now()) {
-            Some(lease) => Ok(lease),
-            None => obtain(store, ttl).await,
-        },
-    }
-}
-
-/// Prolongs a lease that was not obtained just now. Where that fails it is what it was: it has time left, and a
-/// record that is written at the same time shows whether it is there.
-pub(crate) async fn refresh(store: &Store, lease: StoreLease) -> StoreLease {
-    if store.shared.is_some() || is_young(store, lease) {
-        return lease;
-    }
-    let kept = store.keepalives.keep_one(&store.link, &store.clock, lease.id).await;
-    kept.ok().flatten().unwrap_or(lease)
-}
-
-/// A record is about to be written for a claim. A lease of its own is not used for others until it is known what came of that.
-pub(crate) fn begin(store: &Store, claim: &Claim, lease: StoreLease) {
-    if store.shared.is_none() {
-        store.standings.begin(claim, lease);
-    }
-}
-
-/// It is known, unless this is an error that leaves it open.
-pub(crate) fn settle<T>(store: &Store, claim: &Claim, outcome: &Result<T, Failure>) {
-    if outcome.as_ref().err().is_none_or(|failure| failure.error.effect() == Effect::None) {
-        store.standings.settle(claim);
-    }
-}
-
-/// Puts by a lease that no record was written for.
-async fn put_by(store: &Store, ttl: Duration, lease: StoreLease) -> Result<(), Failure> {
-    if store.shared.is_none() {
-        match store.spares.place(store.clock.now()) {
-            Some(place) => place.fill(ttl, lease),
-            None => drop(revoke(store, lease.id).await?),
-        }
-    }
-    Ok(())
-}
-
-/// The store does not have this lease any more.
-pub(crate) async fn no_lease(store: &Store, id: i64) {
-    match &store.shared {
-        Some(shared) => shared.is_gone(id).await,
-        // Whatever ended it may have ended others.
-        None => drop(store.spares.clear()),
-    }
 }
 
 /// A ttl that the store can't count is kept by writing the record.
@@ -273,12 +219,6 @@ async fn keep(store: &Store, standing: &Standing) -> Result<Option<StoreLease>, 
         shared.prolonged(lease).await;
     }
     Ok(kept)
-}
-
-fn is_young(store: &Store, lease: StoreLease) -> bool {
-    /// The part of a ttl that a holder gives up for the clocks is the part that may be missing here.
-    const YOUNG: u32 = 100;
-    store.clock.now().since(lease.alive_from) < lease.ttl / YOUNG
 }
 
 /// The grant: it lasts from the request that started the store's expiry.

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use distlock_core::{Busy, Effect, Error, ErrorKind, Lease, LockRequest, Result, TryLock};
 
-use crate::acquire::{
-    self, begin, busy, grant, kind, lease as lease_for, no_lease, refresh, refuse_other_modes, settle,
-};
+use crate::acquire::{self, busy, grant, kind, refuse_other_modes};
 use crate::error::Failure;
 use crate::leases::{StoreLease, whole_seconds};
+use crate::leasing::{begin, lease_for, no_lease, refresh, settle};
 use crate::queue::{self, Entry, Replaced, View};
 use crate::record::Record;
 use crate::renew;

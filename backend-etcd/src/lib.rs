@@ -11,6 +11,7 @@ mod floor;
 mod hand_over;
 mod keepalives;
 mod leases;
+mod leasing;
 mod link;
 mod names;
 mod probe;

@@ -1,0 +1,71 @@
+//! Which lease a record gets, and what becomes of it.
+
+use std::time::Duration;
+
+use distlock_core::{Claim, Effect};
+
+use crate::error::Failure;
+use crate::leases::{StoreLease, obtain, revoke};
+use crate::store::Store;
+
+/// A lease for a new record.
+pub(crate) async fn lease_for(store: &Store, ttl: Duration) -> Result<StoreLease, Failure> {
+    match &store.shared {
+        Some(shared) => shared.lease(store).await,
+        None => match store.spares.take(ttl, store.clock.now()) {
+            Some(lease) => Ok(lease),
+            None => obtain(store, ttl).await,
+        },
+    }
+}
+
+/// Prolongs a lease that was not obtained just now. Where that fails it is what it was: it has time left, and a
+/// record that is written at the same time shows whether it is there.
+pub(crate) async fn refresh(store: &Store, lease: StoreLease) -> StoreLease {
+    if store.shared.is_some() || is_young(store, lease) {
+        return lease;
+    }
+    let kept = store.keepalives.keep_one(&store.link, &store.clock, lease.id).await;
+    kept.ok().flatten().unwrap_or(lease)
+}
+
+/// A record is about to be written for a claim. A lease of its own is not used for others until it is known what came of that.
+pub(crate) fn begin(store: &Store, claim: &Claim, lease: StoreLease) {
+    if store.shared.is_none() {
+        store.standings.begin(claim, lease);
+    }
+}
+
+/// It is known, unless this is an error that leaves it open.
+pub(crate) fn settle<T>(store: &Store, claim: &Claim, outcome: &Result<T, Failure>) {
+    if outcome.as_ref().err().is_none_or(|failure| failure.error.effect() == Effect::None) {
+        store.standings.settle(claim);
+    }
+}
+
+/// Puts by a lease that no record was written for.
+pub(crate) async fn put_by(store: &Store, ttl: Duration, lease: StoreLease) -> Result<(), Failure> {
+    if store.shared.is_none() {
+        match store.spares.place(store.clock.now()) {
+            Some(place) => place.fill(ttl, lease),
+            None => drop(revoke(store, lease.id).await?),
+        }
+    }
+    Ok(())
+}
+
+/// The store does not have this lease any more.
+pub(crate) async fn no_lease(store: &Store, id: i64) {
+    match &store.shared {
+        Some(shared) => shared.is_gone(id).await,
+        // Whatever ended it may have ended others.
+        None => drop(store.spares.clear()),
+    }
+}
+
+/// Whether it was obtained or prolonged just now.
+pub(crate) fn is_young(store: &Store, lease: StoreLease) -> bool {
+    /// The part of a ttl that a holder gives up for the clocks is the part that may be missing here.
+    const YOUNG: u32 = 100;
+    store.clock.now().since(lease.alive_from) < lease.ttl / YOUNG
+}
