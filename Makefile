@@ -71,6 +71,7 @@ soak:
 properties:
 	scope=$$(./dev/scope.sh) && PROPTEST_CASES=$(CASES) $(CARGO) test $$scope --lib --bins -- properties:: oracle::
 	PROPTEST_CASES=$(CASES) $(CARGO) test -p distlock-core --all-features --test outside_input
+	PROPTEST_CASES=$(CASES) $(CARGO) test -p distlock --all-features --test url_options
 
 # All stores in one run, each beside its floor and other libraries: target/bench/report.html. Half an hour on a quiet machine.
 bench:

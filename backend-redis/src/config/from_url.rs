@@ -157,7 +157,7 @@ impl RedisConfig {
         }
         if url.take("db").is_some() {
             return invalid(
-                "the database's number stands in the path; write for example `redis://localhost/1`",
+                "instead of `db`, the database's number stands in the path; write for example `redis://localhost/1`",
             );
         }
         Ok(())

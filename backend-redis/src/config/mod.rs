@@ -274,7 +274,9 @@ impl RedisConfig {
         }
         let has_sentinels = matches!(self.topology, Topology::Sentinel { .. });
         if !has_sentinels && (self.sentinel_user.is_some() || self.sentinel_password.is_some()) {
-            return invalid("there are no Sentinels here to give credentials to");
+            return invalid(
+                "`sentinel_user` and `sentinel_password` are for Sentinels, and there are none here",
+            );
         }
         match &self.topology {
             Topology::Single if self.servers.len() > 1 => invalid(
