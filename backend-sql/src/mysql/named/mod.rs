@@ -14,6 +14,8 @@
 //! - Not replicated: a node of a Galera cluster is refused.
 
 mod session;
+mod sleeper;
+mod watching;
 
 use std::sync::Arc;
 
