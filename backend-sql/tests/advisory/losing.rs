@@ -1,21 +1,25 @@
 //! Sessions that end under their locks.
 
 use std::process::Command;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use distlock_conformance::{Data, Server};
 use distlock_core::Lease;
 use distlock_testbed::ServiceSet;
+use distlock_testbed::lockprobe::Scripted;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, Row as _};
 
 use crate::harness::{eventually, fresh, shared, tests};
-use crate::sessions::{Backend, connect_to, of_its_own, sessions, take};
+use crate::sessions::{Backend, connect_to, is_busy, of_its_own, sessions, take};
 
 tests! {
     ["postgres", "mysql"]
     an_ended_session_is_heard_on_postgres_before_it_is_asked,
     a_killed_server_is_heard_on_postgres_before_it_is_asked,
     a_killed_server_is_noticed_on_mysql,
+    ended_sessions_are_heard_of_at_once,
+    a_killed_program_s_locks_are_free_at_once,
 }
 
 /// Far less than the ttl of 20 s.
@@ -102,4 +106,71 @@ async fn a_killed_server_is_noticed_on_mysql() {
     let lease = take(&backend, &fresh("k")).await;
     kill(id);
     is_lost_soon(&backend, &lease).await;
+}
+
+/// How long `ROUNDS` together may take of what a pause between two questions would make twelve times 125 ms.
+const AT_ONCE: Duration = Duration::from_millis(600);
+const ROUNDS: u32 = 12;
+
+/// Whether something that happens `ROUNDS` times at any point of a pause between two questions does not wait for
+/// the question.
+async fn is_at_once(mut once: impl AsyncFnMut() -> Duration) {
+    let mut took = Vec::new();
+    for _ in 0..TRIES {
+        let mut all = Duration::ZERO;
+        for _ in 0..ROUNDS {
+            all += once().await;
+        }
+        if all < AT_ONCE {
+            return;
+        }
+        took.push(all);
+    }
+    panic!("{took:?}");
+}
+
+/// Until any point of a pause between two questions.
+async fn some_time() {
+    tokio::time::sleep(Duration::from_millis(200 + fastrand::u64(..250))).await;
+}
+
+async fn ended_sessions_are_heard_of_at_once() {
+    for group in ["postgres", "mysql"] {
+        let (backend, user) = of_its_own(group, "connections=4").await;
+        is_at_once(async || {
+            let lease = take(&backend, &fresh("k")).await;
+            some_time().await;
+            let lost = tokio::spawn({
+                let backend = Arc::clone(&backend);
+                async move {
+                    is_lost_soon(&backend, &lease).await;
+                    Instant::now()
+                }
+            });
+            let begun = Instant::now();
+            sessions(group, &user, true).await;
+            lost.await.unwrap() - begun
+        })
+        .await;
+    }
+}
+
+async fn a_killed_program_s_locks_are_free_at_once() {
+    for group in ["postgres", "mysql"] {
+        let url = shared(group).await;
+        let (rival, folder) = (connect_to(group, &url).await.unwrap(), tempfile::tempdir().unwrap());
+        is_at_once(async || {
+            let name = fresh("k");
+            let program = Command::new(std::env::current_exe().unwrap());
+            let mut probe = Scripted::start(program, &url, folder.path()).await;
+            probe.lock(&name, SOON * 6, SOON).await;
+            some_time().await;
+            assert!(is_busy(&rival, &name).await);
+            let killed = Instant::now();
+            probe.kill().await;
+            eventually("it is free", async || !is_busy(&rival, &name).await).await;
+            killed.elapsed()
+        })
+        .await;
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::{MySql, MySqlConnection};
 
 use super::sleeper::Sleeper;
+use crate::hex::push_hex;
 use crate::server::{Plain, ServerConfig, SessionDialect, SessionStatements, Template, Value};
 
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
@@ -43,6 +44,13 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS {tokens} (
 /// Gives what `live` gives, and whether the other lock was got.
 pub(super) fn slice() -> Template {
     Template::in_order(&SLICE.replace("{name}", NAME))
+}
+
+/// Asks which session holds the lock of this name: 0 if there is none.
+pub(super) fn holder(name: &[u8]) -> String {
+    let mut literal = "0x".to_owned();
+    push_hex(&mut literal, name);
+    format!("SELECT CAST(COALESCE(IS_USED_LOCK({}), 0) AS SIGNED)", NAME.replace(":1", &literal))
 }
 
 impl SessionDialect for MySql {

@@ -14,6 +14,9 @@ use crate::server::{Ear, Link, Links, Then, Times, Users};
 /// For how long sessions are only asked after something went wrong with sleeping.
 const AWAKE: Duration = Duration::from_secs(1);
 
+/// A session that has not woken after so long is asked after.
+const OVERDUE: Duration = Duration::from_secs(2);
+
 /// Has a session sleep at the server, by waiting for a lock that another connection holds: the driver reads while a
 /// statement is under way, so the session's end is heard. The session is woken when the other connection gives that
 /// lock back. It wakes by itself once in a while, which shows that it lives.
@@ -90,6 +93,7 @@ impl Sleeper {
         links.count(1);
         let mut hold = Some(hold);
         let answer = {
+            let mut gone = std::pin::pin!(is_gone(&self.shared, &self.name, link.id));
             let mut answer = std::pin::pin!(link.run(&statement, left));
             loop {
                 tokio::select! {
@@ -102,6 +106,7 @@ impl Sleeper {
                         // This wakes it. Its answer has to be read all the same.
                         hold = None;
                     }
+                    () = &mut gone => return true,
                 }
             }
         };
@@ -145,5 +150,16 @@ impl Sleeper {
             return None;
         }
         Some(left)
+    }
+}
+
+/// Resolves when the server says on another connection that the session does not hold its lock any more. One that has
+/// forgotten the session says nothing on its own connection, on which nothing is sent meanwhile.
+async fn is_gone(shared: &Watching, name: &[u8], session: i64) {
+    loop {
+        tokio::time::sleep(OVERDUE).await;
+        if shared.holder(name).await.is_some_and(|holder| holder != session) {
+            return;
+        }
     }
 }

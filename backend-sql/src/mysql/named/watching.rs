@@ -10,6 +10,7 @@ use sqlx::{AssertSqlSafe, MySql, MySqlConnection};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
+use super::session;
 use crate::mysql::dialect::read;
 use crate::server::{Line, Links, Plain, Row, Template, within};
 
@@ -52,6 +53,8 @@ enum Wish {
     /// To hold this. The answer is whether it is.
     Hold(String, oneshot::Sender<bool>),
     Free(String),
+    /// To run this statement. The answer is its first column.
+    Ask(String, oneshot::Sender<Option<i64>>),
 }
 
 impl Watching {
@@ -76,6 +79,13 @@ impl Watching {
             }
         }
         None
+    }
+
+    /// The session that holds the lock of this name, 0 if there is none; `None` if the server does not say.
+    pub(super) async fn holder(&self, name: &[u8]) -> Option<i64> {
+        let (answer, answered) = oneshot::channel();
+        self.wishes()?.send(Wish::Ask(session::holder(name), answer)).ok()?;
+        answered.await.ok().flatten()
     }
 
     /// Nothing is held from now on; what is held will be until it is given back.
@@ -150,14 +160,23 @@ impl Worker {
     }
 
     async fn carry_out(&mut self, some: Vec<Wish>) {
-        let (mut wanted, mut freed) = (Vec::new(), Vec::new());
+        let (mut wanted, mut freed, mut asked) = (Vec::new(), Vec::new(), Vec::new());
         for wish in some {
             match wish {
                 Wish::Hold(name, answer) => wanted.push((name, answer)),
                 Wish::Free(name) if self.held.remove(&name) => freed.push(name),
                 Wish::Free(name) => wanted.retain(|(other, _)| *other != name),
+                Wish::Ask(text, answer) => asked.push((text, answer)),
             }
         }
+        self.hold_and_free(wanted, freed).await;
+        for (text, answer) in asked {
+            let row = self.ask_twice(&text).await;
+            let _ = answer.send(row.and_then(|row| row.int(0).ok()));
+        }
+    }
+
+    async fn hold_and_free(&mut self, wanted: Vec<(String, oneshot::Sender<bool>)>, freed: Vec<String>) {
         let free = freed.iter().map(|name| format!("RELEASE_LOCK('{name}')"));
         let hold = wanted.iter().map(|(name, _)| format!("GET_LOCK('{name}', 0)"));
         let text = free.chain(hold).collect::<Vec<_>>().join(", ");
@@ -165,12 +184,7 @@ impl Worker {
             return;
         }
         let text = format!("SELECT {text}");
-        // The server may have closed it while nothing was asked.
-        let was_open = self.line.is_some();
-        let mut row = self.ask(&text).await;
-        if row.is_none() && was_open && !wanted.is_empty() {
-            row = self.ask(&text).await;
-        }
+        let row = if wanted.is_empty() { self.ask(&text).await } else { self.ask_twice(&text).await };
         for (at, (name, answer)) in wanted.into_iter().enumerate() {
             let is_held = row.as_ref().is_some_and(|row| row.int(freed.len() + at).is_ok_and(|got| got == 1));
             if is_held {
@@ -178,6 +192,15 @@ impl Worker {
             }
             // Who does not want to know any more has sent another wish after this.
             let _ = answer.send(is_held);
+        }
+    }
+
+    /// Once more if the connection had been closed while nothing was asked.
+    async fn ask_twice(&mut self, text: &str) -> Option<Row> {
+        let was_open = self.line.is_some();
+        match self.ask(text).await {
+            None if was_open => self.ask(text).await,
+            row => row,
         }
     }
 

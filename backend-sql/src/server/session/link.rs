@@ -15,7 +15,7 @@ use crate::server::{Given, Then, Value};
 pub(crate) struct Link<D: SessionDialect> {
     pub(crate) line: D::Line,
     /// The session's number at the server.
-    pub(super) id: i64,
+    pub(crate) id: i64,
     /// After how much idleness the server ends it, if that was set.
     pub(super) limit: Option<Duration>,
     pub(super) used: Instant,
