@@ -24,7 +24,8 @@ fn main() -> std::process::ExitCode {
             sessions::connect_to(if url.starts_with("mysql") { "mysql" } else { "postgres" }, &url).await
         });
     }
-    let tests = [losing::tests(), sessions::tests(), silence::tests(), sleeping::tests(), transactions::tests()];
+    let tests =
+        [losing::tests(), sessions::tests(), silence::tests(), sleeping::tests(), transactions::tests()];
     harness::main(tests.concat())
 }
 

@@ -92,10 +92,8 @@ async fn the_other_connection_may_end_alone() {
         };
         assert!(!asleep.contains(other));
         run(&mut raw, format!("KILL {other}")).await;
-        eventually("it has gone", async || {
-            those(&mut raw, &user, &format!("id = {other}")).await.is_empty()
-        })
-        .await;
+        eventually("it has gone", async || those(&mut raw, &user, &format!("id = {other}")).await.is_empty())
+            .await;
         for lease in &leases {
             is_held(&backend, lease).await;
         }
