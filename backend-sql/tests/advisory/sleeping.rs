@@ -17,6 +17,7 @@ tests! {
     the_other_connection_may_end_alone,
     without_another_connection_sessions_are_asked,
     a_cancelled_sleep_costs_no_lock,
+    a_client_s_end_wakes_its_sessions,
     many_sleep_by_one_connection_and_all_end_with_the_backend,
     a_session_that_the_server_forgot_without_a_word_is_found_missing,
 }
@@ -74,8 +75,8 @@ async fn renewals_and_releases_wake_a_session() {
         assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released);
         asleep += begun.elapsed();
     }
-    // Half of a sleep each time, if they had to wait for it to end by itself.
-    assert!(asleep < ROUNDS * 2 * Duration::from_millis(125), "{asleep:?}");
+    // If they had to wait for it to end by itself, half of a sleep each of seven times.
+    assert!(asleep < ROUNDS * 7 * Duration::from_millis(125) / 2, "{asleep:?}");
     assert!(sessions("mysql", &user, false).await <= 4);
 }
 
@@ -185,4 +186,23 @@ async fn a_session_that_the_server_forgot_without_a_word_is_found_missing() {
     other.admin().unwrap().force_unlock(&key(&name)).await.unwrap();
     proxy.pass();
     tokio::time::timeout(TTL / 2, backend.watch_loss(&lease)).await.unwrap().unwrap();
+}
+
+/// What a crash comes down to, with a sleep that lasts longer than it is waited for.
+async fn a_client_s_end_wakes_its_sessions() {
+    let (mine, wakes) = (fresh("mine"), fresh("wakes"));
+    let (mut watching, mut session, mut raw) = (direct().await, direct().await, direct().await);
+    run(&mut watching, format!("DO GET_LOCK('{wakes}', 0)")).await;
+    run(&mut session, format!("DO GET_LOCK('{mine}', 0)")).await;
+    let slept = tokio::spawn(async move { run(&mut session, format!("DO GET_LOCK('{wakes}', 1000)")).await });
+    let is_free = async |raw: &mut MySqlConnection| {
+        let statement = format!("SELECT CAST(COALESCE(IS_USED_LOCK('{mine}'), 0) AS SIGNED)");
+        let holder: i64 = sqlx::raw_sql(AssertSqlSafe(statement)).fetch_one(raw).await.unwrap().get(0);
+        holder == 0
+    };
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!is_free(&mut raw).await);
+    slept.abort();
+    drop(watching);
+    eventually("the lock is free", async || is_free(&mut raw).await).await;
 }

@@ -19,8 +19,8 @@
 
 mod session;
 mod sleeper;
-mod watching;
 mod watcher;
+mod watching;
 
 use std::sync::Arc;
 

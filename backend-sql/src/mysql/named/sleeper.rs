@@ -54,16 +54,18 @@ impl Ear<MySql> for Sleeper {
             }
             return false;
         }
-        let hold = match self.hold.take() {
-            Some(hold) => Some(hold),
-            None => tokio::select! {
+        if self.hold.is_none() {
+            self.hold = tokio::select! {
                 biased;
                 () = users.want_it() => return false,
                 hold = self.shared.hold() => hold,
-            },
-        };
-        match hold {
-            Some(hold) => self.sleep(link, hold, times, users).await,
+            };
+        }
+        match &self.hold {
+            Some(hold) => {
+                let name = hold.name().to_owned();
+                self.sleep(link, &name, times, users).await
+            }
             None => {
                 self.stay_awake();
                 false
@@ -77,8 +79,8 @@ impl Ear<MySql> for Sleeper {
 }
 
 impl Sleeper {
-    /// Sleeps until the lock it sleeps on is free, or for a while.
-    async fn sleep(&mut self, link: &mut Link<MySql>, hold: Hold, times: &Times, users: &Users) -> bool {
+    /// Sleeps until the lock of this name, which is held for it, is free, or for a while.
+    async fn sleep(&mut self, link: &mut Link<MySql>, on: &str, times: &Times, users: &Users) -> bool {
         let links = Arc::clone(&self.shared.links);
         let (sent, silence) = (links.clock.now(), times.silence());
         let left = times.expires().since(sent);
@@ -86,12 +88,11 @@ impl Sleeper {
             return true;
         }
         let millis = i64::try_from(silence.as_millis()).unwrap_or(i64::MAX);
-        let values = [self.name.as_slice().into(), hold.name().into(), millis.into()];
+        let values = [self.name.as_slice().into(), on.into(), millis.into()];
         let statement = self.shared.slice.with(values);
         // Nobody has to ask meanwhile.
         let user = users.begin();
         links.count(1);
-        let mut hold = Some(hold);
         let answer = {
             let mut gone = std::pin::pin!(is_gone(&self.shared, &self.name, link.id));
             let mut answer = std::pin::pin!(link.run(&statement, left));
@@ -104,7 +105,7 @@ impl Sleeper {
                             return true;
                         }
                         // This wakes it. Its answer has to be read all the same.
-                        hold = None;
+                        self.hold = None;
                     }
                     () = &mut gone => return true,
                 }
@@ -129,10 +130,8 @@ impl Sleeper {
         // If nobody has woken it, the other connection is gone, or leads to another server, or the server does not
         // wait.
         let too_soon = links.clock.now().since(sent) < silence / 2;
-        if hold.is_some() && (was_woken || too_soon) {
+        if self.hold.is_some() && (was_woken || too_soon) {
             self.stay_awake();
-        } else {
-            self.hold = hold;
         }
         false
     }

@@ -106,15 +106,17 @@ impl Watcher {
     async fn ask(&mut self, text: &str) -> Option<Row> {
         self.open().await;
         let line = self.line.as_mut()?;
-        self.links.count(1);
         let asked = async {
             let rows = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).fetch_all(&mut line.0).await?;
             rows.first().map(read).transpose()
         };
         let row = within(self.links.response_timeout(), asked).await.and_then(Result::ok).flatten();
-        if row.is_none() {
-            self.line = None;
-            self.held.clear();
+        match row {
+            Some(_) => self.links.count(1),
+            None => {
+                self.line = None;
+                self.held.clear();
+            }
         }
         row
     }
