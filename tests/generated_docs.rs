@@ -48,8 +48,9 @@ forgets grants in a crash, and `distlock info` says so. The rows speak of one se
 the last grants, unless it replicates synchronously.
 
 The locks of `postgres-advisory` and `mysql-named` belong to a session, and end with it: a holder's crash frees them at once, and so
-does a server that ends the session. Its holder learns of that at once on PostgreSQL, within 250 ms (a tenth of the ttl if that is less)
-on MySQL and MariaDB, and at the end of the ttl if the network is silent. One client holds as many as it has connections.
+does a server that ends the session. A holder of more than 50 ms learns of that at once, and at the end of the ttl if the network is
+silent; on MySQL and MariaDB within 250 ms (a tenth of the ttl if that is less) while the server refuses the client another connection. One
+client holds as many as it has connections.
 
 A row of Redis says what holds on every server that is not refused, however it is set up. `appendonly yes` keeps held locks over
 a restart of the server: all of them with `appendfsync always`, all but those of the last second or so with `everysec`. Without it a

@@ -72,7 +72,7 @@ impl Dialect for MySql {
     }
 }
 
-fn read(row: &MySqlRow) -> Result<Row, sqlx::Error> {
+pub(super) fn read(row: &MySqlRow) -> Result<Row, sqlx::Error> {
     let mut cells = Vec::with_capacity(row.len());
     for at in 0..row.len() {
         let value = row.try_get_raw(at)?;

@@ -29,16 +29,17 @@ pub use lease::LeaseRows;
 pub use session::SessionLocks;
 
 pub(crate) use config::URL_OPTIONS;
-#[cfg(feature = "mysql")]
-pub(crate) use connections::Plain;
 pub(crate) use connections::{Connections, Line, Opener};
+#[cfg(feature = "mysql")]
+pub(crate) use connections::{Plain, within};
 pub(crate) use dialect::{Dialect, Fitness, Given, Meaning, Then};
 #[cfg(feature = "mysql")]
 pub(crate) use error::exhausted;
 pub(crate) use error::{Doing, Trouble, classify};
 pub(crate) use schema::LAYOUT_VERSION;
 pub(crate) use session::{
-    SessionDialect, SessionStatements, connect as connect_sessions, describe as describe_sessions,
+    Ear, Link, Links, SessionDialect, SessionStatements, Times, Users, connect as connect_sessions,
+    describe as describe_sessions,
 };
 pub(crate) use statement::{Cell, Row, Statement, Template, Value};
 pub(crate) use statements::{Statements, Texts};

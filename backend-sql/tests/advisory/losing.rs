@@ -6,22 +6,23 @@ use std::time::Duration;
 use distlock_conformance::{Data, Server};
 use distlock_core::Lease;
 use distlock_testbed::ServiceSet;
-use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, Row as _};
+use distlock_testbed::lockprobe::Scripted;
+use sqlx::{Connection, MySqlConnection, PgConnection, Row as _};
 
 use crate::harness::{eventually, fresh, shared, tests};
-use crate::sessions::{Backend, connect_to, of_its_own, sessions, take};
+use crate::sessions::{Backend, connect_to, is_busy, of_its_own, sessions, take};
 
 tests! {
     ["postgres", "mysql"]
-    an_ended_session_is_heard_on_postgres_before_it_is_asked,
-    a_killed_server_is_heard_on_postgres_before_it_is_asked,
-    a_killed_server_is_noticed_on_mysql,
+    an_ended_session_is_heard_before_it_is_asked,
+    a_killed_server_is_heard_before_it_is_asked,
+    a_killed_program_s_lock_is_free,
 }
 
 /// Far less than the ttl of 20 s.
 const SOON: Duration = Duration::from_secs(10);
 /// How often it is tried to end a session right after it was asked, and long before it is asked again.
-const TRIES: usize = 5;
+const TRIES: usize = 20;
 
 async fn is_lost_soon(backend: &Backend, lease: &Lease) {
     tokio::time::timeout(SOON, backend.watch_loss(lease)).await.unwrap().unwrap();
@@ -39,24 +40,25 @@ async fn is_heard(backend: &Backend, end: impl Future<Output = ()>) -> bool {
     backend.commands_sent() == asked
 }
 
-async fn an_ended_session_is_heard_on_postgres_before_it_is_asked() {
-    let mut raw = PgConnection::connect(&shared("postgres").await).await.unwrap();
-    for _ in 0..TRIES {
-        let (backend, user) = of_its_own("postgres", "connections=4").await;
-        let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{user}'");
-        let end = async {
-            sqlx::raw_sql(AssertSqlSafe(end)).execute(&mut raw).await.unwrap();
-        };
-        let is_heard = is_heard(&backend, end).await;
-        eventually("no other session comes in its place", async || {
-            sessions("postgres", &user, false).await == 0
-        })
-        .await;
-        if is_heard {
-            return;
+async fn an_ended_session_is_heard_before_it_is_asked() {
+    for group in ["postgres", "mysql"] {
+        let mut are_heard = false;
+        for _ in 0..TRIES {
+            let (backend, user) = of_its_own(group, "connections=4").await;
+            let end = async {
+                sessions(group, &user, true).await;
+            };
+            are_heard = is_heard(&backend, end).await;
+            eventually("no other session comes in its place", async || {
+                sessions(group, &user, false).await == 0
+            })
+            .await;
+            if are_heard {
+                break;
+            }
         }
+        assert!(are_heard, "{group}: it was asked each time");
     }
-    panic!("it was asked each time");
 }
 
 /// A server of a test's own, and the number of its process.
@@ -82,24 +84,39 @@ fn kill(process: u32) {
     assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
 }
 
-async fn a_killed_server_is_heard_on_postgres_before_it_is_asked() {
-    let (set, mut id) = own_server("postgres").await;
-    let url = set.url("postgres");
-    for _ in 0..TRIES {
-        let backend = connect_to("postgres", url).await.unwrap();
-        if is_heard(&backend, async { kill(id) }).await {
-            return;
+async fn a_killed_server_is_heard_before_it_is_asked() {
+    for group in ["postgres", "mysql"] {
+        let (set, mut id) = own_server(group).await;
+        let url = set.url(group);
+        let mut is_heard_of = false;
+        for _ in 0..TRIES {
+            let backend = connect_to(group, url).await.unwrap();
+            is_heard_of = is_heard(&backend, async { kill(id) }).await;
+            if is_heard_of {
+                break;
+            }
+            set.server(group).restart(Data::Kept).await;
+            id = process(group, url).await;
         }
-        set.server("postgres").restart(Data::Kept).await;
-        id = process("postgres", url).await;
+        assert!(is_heard_of, "{group}: it was asked each time");
     }
-    panic!("it was asked each time");
 }
 
-async fn a_killed_server_is_noticed_on_mysql() {
-    let (set, id) = own_server("mysql").await;
-    let backend = connect_to("mysql", set.url("mysql")).await.unwrap();
-    let lease = take(&backend, &fresh("k")).await;
-    kill(id);
-    is_lost_soon(&backend, &lease).await;
+async fn a_killed_program_s_lock_is_free() {
+    for group in ["postgres", "mysql"] {
+        let url = shared(group).await;
+        let (rival, folder) = (connect_to(group, &url).await.unwrap(), tempfile::tempdir().unwrap());
+        let name = fresh("k");
+        let program = Command::new(std::env::current_exe().unwrap());
+        let mut probe = Scripted::start(program, &url, folder.path()).await;
+        // Longer than it is waited for.
+        probe.lock(&name, SOON * 12, SOON).await;
+        for _ in 0..3 {
+            // Long enough to be listened for.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(is_busy(&rival, &name).await);
+        }
+        probe.kill().await;
+        eventually("it is free", async || !is_busy(&rival, &name).await).await;
+    }
 }

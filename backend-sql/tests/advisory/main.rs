@@ -13,10 +13,20 @@ mod losing;
 mod proxied;
 mod sessions;
 mod silence;
+mod sleeping;
 mod transactions;
 
+use distlock_testbed::lockprobe;
+
 fn main() -> std::process::ExitCode {
-    harness::main([losing::tests(), sessions::tests(), silence::tests(), transactions::tests()].concat())
+    if lockprobe::asked() {
+        return lockprobe::main(async |url| {
+            sessions::connect_to(if url.starts_with("mysql") { "mysql" } else { "postgres" }, &url).await
+        });
+    }
+    let tests =
+        [losing::tests(), sessions::tests(), silence::tests(), sleeping::tests(), transactions::tests()];
+    harness::main(tests.concat())
 }
 
 fn key(name: &str) -> distlock_core::LockKey {

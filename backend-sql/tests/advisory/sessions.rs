@@ -92,7 +92,7 @@ pub(crate) async fn take(backend: &Backend, name: &str) -> Lease {
     }
 }
 
-async fn is_busy(backend: &Backend, name: &str) -> bool {
+pub(crate) async fn is_busy(backend: &Backend, name: &str) -> bool {
     match backend.try_lock(&request(name)).await.unwrap() {
         TryLock::Acquired(lease) => {
             backend.unlock(&lease.claim).await.unwrap();

@@ -4,16 +4,23 @@
 //! - **The server frees a lock when its session ends**: at once when the program ends or its connection is
 //!   closed, and when it has heard nothing for a ttl and up to two seconds (`wait_timeout`).
 //! - **A session that the server ends takes its lock along**: by a restart, a failover, an operator, something
-//!   that closes connections on the way. Somebody else may have the lock before this program knows: the driver hears nothing
-//!   from a connection on which nothing is asked. So each session is asked every 250 ms (ttl/10 if that is less); the holder is
-//!   told as soon as one is found gone, and counts the lock as lost at the end of its ttl at the latest. Fencing tokens
-//!   keep the data safe meanwhile.
+//!   that closes connections on the way. Somebody else may have the lock before this program knows. A lock that has been
+//!   held for 50 ms is listened for: its holder is told as soon as the end of the connection arrives. A network that says
+//!   nothing is found when the lock counts as lost, at the end of its ttl. Fencing tokens keep the data safe meanwhile.
+//! - **A lock that is listened for sleeps at the server**: the driver hears nothing from a connection on which nothing is
+//!   asked, so the session waits for another lock, which one more connection holds for all sessions of this program. It
+//!   wakes every 250 ms (ttl/10 if that is less; every second on MySQL) to show that it lives. Renewing it and giving it back
+//!   wake it first, which takes one round trip more; 250 ms (a second on MySQL) if the other connection does not answer. While the server
+//!   refuses that connection, each session is asked every 250 ms (ttl/10 if that is less), and a loss is known that much later.
 //! - **Tokens** are drawn from a row in the table `NAME_sessions` while the lock is held.
 //! - **Names** of at most 64 letters are made of 240 bits of the SHA-256 of database, table and key, so keys never share a
 //!   lock.
 //! - Not replicated: a node of a Galera cluster is refused.
 
 mod session;
+mod sleeper;
+mod watcher;
+mod watching;
 
 use std::sync::Arc;
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use sqlx::{MySql, MySqlConnection};
 
+use super::sleeper::Sleeper;
+use crate::hex::push_hex;
 use crate::server::{Plain, ServerConfig, SessionDialect, SessionStatements, Template, Value};
 
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
@@ -20,6 +22,12 @@ const LOOK: &str =
     "SELECT CAST(COALESCE(IS_USED_LOCK({name}), 0) AS SIGNED), t.lock_key, t.token, t.owner, t.metadata
  FROM (SELECT 1) one LEFT JOIN {tokens} t ON t.lock_key = :2";
 
+/// As `live`, after a wait for another lock, which is given back as soon as it is got. Whether it was got is the third
+/// column. MySQL takes whole seconds only, and would not wait at all for less than half of one; MariaDB, which alone
+/// carries out such comments, takes microseconds.
+const SLICE: &str = "SELECT CONNECTION_ID(), IF(IS_USED_LOCK({name}) = CONNECTION_ID(), 1, 0),
+ IF(GET_LOCK(:2, CEILING(:3 / 1000 /*M! * 1000000 */) /*M! / 1000000 */) = 1, RELEASE_LOCK(:2), 0)";
+
 /// The server does not list such locks, so it is asked for each that has a token.
 const LIST: &str = "SELECT lock_key, token, owner, metadata FROM {tokens}
  WHERE lock_key >= :1 AND lock_key > :2 AND lock_key < :3 AND IS_USED_LOCK({name_of_row}) IS NOT NULL
@@ -32,8 +40,22 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS {tokens} (
   metadata VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT ''
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC";
 
+/// Shows that the session lives after a while, or at once when another lock becomes free. Name, other lock, milliseconds.
+/// Gives what `live` gives, and whether the other lock was got.
+pub(super) fn slice() -> Template {
+    Template::in_order(&SLICE.replace("{name}", NAME))
+}
+
+/// Asks which session holds the lock of this name: 0 if there is none.
+pub(super) fn holder(name: &[u8]) -> String {
+    let mut literal = "0x".to_owned();
+    push_hex(&mut literal, name);
+    format!("SELECT CAST(COALESCE(IS_USED_LOCK({}), 0) AS SIGNED)", NAME.replace(":1", &literal))
+}
+
 impl SessionDialect for MySql {
     type Line = Plain<MySqlConnection>;
+    type Ear = Sleeper;
 
     const SESSION_BACKEND: &'static str = "mysql-named";
 

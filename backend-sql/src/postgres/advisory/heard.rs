@@ -1,13 +1,14 @@
 //! Connections whose end is heard while nothing is asked.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{Acquire, Connection, PgConnection, Postgres};
 use tokio::runtime::Builder;
 
-use crate::server::Line;
+use crate::server::{Ear, Line, Link, Links, Times, Users};
 
 /// How long a connection may take before it is asked what keeps it.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -18,9 +19,30 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// The driver would open another in place of one that has ended. This is `None` by then.
 pub(crate) struct Heard(Option<PgListener>);
 
-impl Line<Postgres> for Heard {
-    const HEARS_THE_END: bool = true;
+/// Reads from the link of a lock while nobody uses it.
+pub(crate) struct Reader;
 
+impl Ear<Postgres> for Reader {
+    type Shared = ();
+
+    fn shared(_: &Arc<Links<Postgres>>) {}
+
+    fn new((): &(), _: &[u8]) -> Self {
+        Self
+    }
+
+    async fn listen(&mut self, link: &mut Link<Postgres>, _: &Times, users: &Users) -> bool {
+        tokio::select! {
+            biased;
+            () = users.want_it() => false,
+            () = link.line.ended() => true,
+        }
+    }
+
+    fn close((): &()) {}
+}
+
+impl Line<Postgres> for Heard {
     async fn open(options: &PgConnectOptions) -> Result<Self, sqlx::Error> {
         // The driver takes the connection out of a pool. This one is made for it, and opens no other.
         let pool = PgPoolOptions::new()
@@ -51,6 +73,13 @@ impl Line<Postgres> for Heard {
         }
     }
 
+    async fn close(mut self) {
+        self.close_at_once();
+    }
+}
+
+impl Heard {
+    /// Resolves when the server has closed it. May be dropped at any point.
     async fn ended(&mut self) {
         // Nothing was subscribed to, so a notification says no more than that the session lives.
         while let Some(listener) = &mut self.0
@@ -59,12 +88,6 @@ impl Line<Postgres> for Heard {
         self.close_at_once();
     }
 
-    async fn close(mut self) {
-        self.close_at_once();
-    }
-}
-
-impl Heard {
     /// The driver would send one more statement in a task of its own, wait for its answer, and keep the connection open
     /// meanwhile, and with it the lock. The task of a runtime that is over is dropped, and the connection with it.
     fn close_at_once(&mut self) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 
-use super::heard::Heard;
+use super::heard::{Heard, Reader};
 use super::number::number;
 use crate::postgres::connecting::settings;
 use crate::server::{ServerConfig, SessionDialect, SessionStatements, Template, Value};
@@ -64,6 +64,7 @@ COMMIT;
 
 impl SessionDialect for Postgres {
     type Line = Heard;
+    type Ear = Reader;
 
     const SESSION_BACKEND: &'static str = "postgres-advisory";
 

@@ -6,9 +6,6 @@ use crate::server::dialect::{Dialect, Options};
 
 /// A connection, and whatever the driver needs around it. Dropping it closes it at once.
 pub(crate) trait Line<D: Dialect>: Sized + Send + 'static {
-    /// Whether the server's end of it is noticed while nothing is asked.
-    const HEARS_THE_END: bool;
-
     /// Opens one.
     fn open(options: &Options<D>) -> impl Future<Output = Result<Self, sqlx::Error>> + Send;
 
@@ -16,9 +13,6 @@ pub(crate) trait Line<D: Dialect>: Sized + Send + 'static {
     fn connection(
         &mut self,
     ) -> impl Future<Output = Result<&mut <D as Database>::Connection, sqlx::Error>> + Send;
-
-    /// Resolves when the server has closed it, if that is noticed at all. May be dropped at any point.
-    fn ended(&mut self) -> impl Future<Output = ()> + Send;
 
     /// Closes it, and tells the server where that is possible.
     fn close(self) -> impl Future<Output = ()> + Send;
@@ -28,18 +22,12 @@ pub(crate) trait Line<D: Dialect>: Sized + Send + 'static {
 pub(crate) struct Plain<C>(pub(crate) C);
 
 impl<D: Dialect> Line<D> for Plain<D::Connection> {
-    const HEARS_THE_END: bool = false;
-
     async fn open(options: &Options<D>) -> Result<Self, sqlx::Error> {
         D::Connection::connect_with(options).await.map(Self)
     }
 
     async fn connection(&mut self) -> Result<&mut D::Connection, sqlx::Error> {
         Ok(&mut self.0)
-    }
-
-    async fn ended(&mut self) {
-        std::future::pending().await
     }
 
     async fn close(self) {

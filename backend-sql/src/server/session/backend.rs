@@ -12,6 +12,7 @@ use distlock_core::{
 
 use super::describe;
 use super::dialect::SessionDialect;
+use super::ear::Ear;
 use super::held::AllHeld;
 use super::keeper::Keeper;
 use super::links::Links;
@@ -42,8 +43,10 @@ impl<D: SessionDialect> SessionLocks<D> {
             return Err(Error::new(distlock_core::ErrorKind::InvalidOptions, message));
         }
         let opening = D::opening(&config);
+        let links = Arc::new(Links::new(&opening, &tokens, config.connections)?);
         let keeper = Keeper {
-            links: Links::new(&opening, &tokens, config.connections)?,
+            ears: D::Ear::shared(&links),
+            links,
             spare: Links::new(&opening, &tokens, 1)?,
             held: AllHeld::new(),
             table,
@@ -179,6 +182,7 @@ impl<D: SessionDialect> LockBackend for SessionLocks<D> {
             self.keeper.held.remove(&held);
             held.end();
         }
+        D::Ear::close(&self.keeper.ears);
         self.keeper.links.close().await;
         self.keeper.spare.close().await;
         Ok(())

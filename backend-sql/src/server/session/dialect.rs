@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::ear::Ear;
 use crate::server::statement::{Template, Value};
 use crate::server::{Dialect, Line, ServerConfig};
 
@@ -9,6 +10,8 @@ use crate::server::{Dialect, Line, ServerConfig};
 pub(crate) trait SessionDialect: Dialect {
     /// The connections that locks are held on.
     type Line: Line<Self>;
+    /// What hears of the end of their sessions.
+    type Ear: Ear<Self>;
 
     /// The backend's name.
     const SESSION_BACKEND: &'static str;

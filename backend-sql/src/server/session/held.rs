@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 use super::dialect::SessionDialect;
 use super::link::Link;
 use super::slot::Slot;
+use super::times::Times;
 
 /// A lock that is held, and the session that holds it.
 pub(super) struct Held<D: SessionDialect> {
@@ -21,16 +22,8 @@ pub(super) struct Held<D: SessionDialect> {
     pub(super) slot: Arc<Slot<D>>,
     /// The task that listens for the session's end.
     listening: OnceLock<AbortHandle>,
-    times: Mutex<Times>,
+    pub(super) times: Arc<Times>,
     over: watch::Sender<bool>,
-}
-
-#[derive(Clone, Copy)]
-struct Times {
-    ttl: Duration,
-    expires: Instant,
-    /// When the last answered statement was sent.
-    lived: Instant,
 }
 
 impl<D: SessionDialect> Held<D> {
@@ -42,39 +35,14 @@ impl<D: SessionDialect> Held<D> {
         ttl: Duration,
         sent: Instant,
     ) -> Self {
-        let times = Times { ttl, expires: sent.plus(ttl), lived: sent };
         Self {
             claim,
             token,
             name,
             slot: Arc::new(Slot::new(link)),
             listening: OnceLock::new(),
-            times: Mutex::new(times),
+            times: Arc::new(Times::new(ttl, sent)),
             over: watch::Sender::new(false),
-        }
-    }
-
-    /// Until when it is held if nobody renews it.
-    pub(super) fn expires(&self) -> Instant {
-        self.times().expires
-    }
-
-    pub(super) fn lived(&self) -> Instant {
-        self.times().lived
-    }
-
-    /// The longest ttl that it has had: an expiry is never brought forward.
-    pub(super) fn longest(&self, ttl: Duration) -> Duration {
-        self.times().ttl.max(ttl)
-    }
-
-    /// A statement sent at `sent` was answered, and prolonged the lock if `ttl` says so.
-    pub(super) fn lives(&self, sent: Instant, ttl: Option<Duration>) {
-        let mut times = self.times();
-        times.lived = times.lived.max(sent);
-        if let Some(ttl) = ttl {
-            times.ttl = times.ttl.max(ttl);
-            times.expires = times.expires.max(sent.plus(ttl));
         }
     }
 
@@ -98,10 +66,6 @@ impl<D: SessionDialect> Held<D> {
     pub(super) async fn ended(&self) {
         // The sender lives as long as this.
         let _ = self.over.subscribe().wait_for(|is_over| *is_over).await;
-    }
-
-    fn times(&self) -> MutexGuard<'_, Times> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

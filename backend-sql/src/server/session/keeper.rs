@@ -7,20 +7,19 @@ use distlock_core::{Claim, Instant, LockKey, LostReason, Release, Result, Runnin
 
 use super::attempt::failed;
 use super::dialect::SessionDialect;
+use super::ear::Ear;
 use super::held::{AllHeld, Held};
 use super::links::Links;
 use crate::outlasting::Outlasting;
-use crate::server::connections::Line;
 use crate::server::error::Trouble;
 
 /// How often sessions are looked after.
 const ROUND: Duration = Duration::from_millis(50);
-/// A session that nothing was heard of for so long is asked, or for a tenth of the ttl if that is less.
-const SILENCE_MOST: Duration = Duration::from_millis(250);
 
 /// The locks that are held, and the connections.
 pub(super) struct Keeper<D: SessionDialect> {
-    pub(super) links: Links<D>,
+    pub(super) links: Arc<Links<D>>,
+    pub(super) ears: <D::Ear as Ear<D>>::Shared,
     /// For looking at locks while all other connections hold some.
     pub(super) spare: Links<D>,
     pub(super) held: AllHeld<D>,
@@ -55,11 +54,11 @@ impl<D: SessionDialect> Keeper<D> {
     async fn live(self: Arc<Self>, held: Arc<Held<D>>, ttl: Option<Duration>) -> Option<Instant> {
         let mut slot = held.slot.take_up().await;
         let sent = self.links.clock.now();
-        let left = held.expires().since(sent);
+        let left = held.times.expires().since(sent);
         if left.is_zero() {
             *slot.link = None;
         }
-        let longest = held.longest(ttl.unwrap_or_default());
+        let longest = held.times.longest(ttl.unwrap_or_default());
         let answer = match slot.link.as_mut() {
             Some(open) => {
                 self.links.count(1);
@@ -83,7 +82,7 @@ impl<D: SessionDialect> Keeper<D> {
             None => Ok(false),
         };
         if matches!(answer, Ok(true)) {
-            held.lives(sent, ttl);
+            held.times.lives(sent, ttl);
             return Some(sent);
         }
         *slot.link = None;
@@ -140,7 +139,8 @@ impl<D: SessionDialect> Keeper<D> {
 
     /// Listens for the end of a lock's session while nothing is asked of it.
     fn listen_for(self: &Arc<Self>, held: &Arc<Held<D>>) {
-        let slot = Arc::clone(&held.slot);
+        let (slot, times) = (Arc::clone(&held.slot), Arc::clone(&held.times));
+        let mut ear = D::Ear::new(&self.ears, &held.name);
         // Neither the backend nor the lock stays because of this.
         let (keeper, listened) = (Arc::downgrade(self), Arc::downgrade(held));
         #[expect(
@@ -148,7 +148,7 @@ impl<D: SessionDialect> Keeper<D> {
             reason = "each connection is read from by itself; it ends with the lock"
         )]
         let task = tokio::spawn(async move {
-            if slot.end_is_heard().await
+            if slot.end_is_heard(&mut ear, &times).await
                 && let Some((keeper, held)) = keeper.upgrade().zip(listened.upgrade())
             {
                 keeper.lost(&held);
@@ -162,9 +162,9 @@ impl<D: SessionDialect> Keeper<D> {
     fn look_after(self: &Arc<Self>) {
         let now = self.links.clock.now();
         for held in self.held.list() {
-            let silence = SILENCE_MOST.min(held.longest(Duration::ZERO) / 10);
-            let is_due = now.since(held.lived()) >= silence || now >= held.expires();
-            if D::Line::HEARS_THE_END && !held.is_listened_for() {
+            let is_over = now >= held.times.expires();
+            let is_due = is_over || now.since(held.times.lived()) >= held.times.silence();
+            if !held.is_listened_for() {
                 self.listen_for(&held);
             }
             // One statement at a time.
@@ -174,6 +174,8 @@ impl<D: SessionDialect> Keeper<D> {
                     reason = "one silent session must not keep the others waiting; it ends with the lock's time"
                 )]
                 drop(tokio::spawn(Arc::clone(self).live(held, None)));
+            } else if is_over {
+                held.slot.disturb();
             }
         }
     }

@@ -12,10 +12,10 @@ use crate::server::statement::Statement;
 use crate::server::{Given, Then, Value};
 
 /// One connection, and the session at its other end. Dropping it ends both.
-pub(super) struct Link<D: SessionDialect> {
-    pub(super) line: D::Line,
+pub(crate) struct Link<D: SessionDialect> {
+    pub(crate) line: D::Line,
     /// The session's number at the server.
-    pub(super) id: i64,
+    pub(crate) id: i64,
     /// After how much idleness the server ends it, if that was set.
     pub(super) limit: Option<Duration>,
     pub(super) used: Instant,
@@ -24,7 +24,7 @@ pub(super) struct Link<D: SessionDialect> {
 
 impl<D: SessionDialect> Link<D> {
     /// Runs a statement. After an error the link is of no use any more.
-    pub(super) async fn run(&mut self, statement: &Statement, limit: Duration) -> Result<Given, Trouble> {
+    pub(crate) async fn run(&mut self, statement: &Statement, limit: Duration) -> Result<Given, Trouble> {
         let running = async { D::run(self.line.connection().await?, statement).await };
         match within(limit, running).await {
             Some(Ok(given)) => Ok(given),
@@ -34,7 +34,7 @@ impl<D: SessionDialect> Link<D> {
     }
 
     /// Fails if the session at the other end is another one.
-    pub(super) fn check(&self, id: i64) -> Result<(), Trouble> {
+    pub(crate) fn check(&self, id: i64) -> Result<(), Trouble> {
         if id == self.id { Ok(()) } else { Err(pooled()) }
     }
 

@@ -17,9 +17,9 @@ use crate::server::{Opener, ServerConfig};
 const IDLE_MOST: Duration = Duration::from_secs(30);
 
 /// Connections, each for one lock at a time.
-pub(super) struct Links<D: SessionDialect> {
-    pub(super) statements: SessionStatements,
-    pub(super) clock: Clock,
+pub(crate) struct Links<D: SessionDialect> {
+    pub(crate) statements: SessionStatements,
+    pub(crate) clock: Clock,
     config: ServerConfig,
     opener: Opener<D>,
     idle: Mutex<Vec<Link<D>>>,
@@ -41,11 +41,11 @@ impl<D: SessionDialect> Links<D> {
         })
     }
 
-    pub(super) const fn response_timeout(&self) -> Duration {
+    pub(crate) const fn response_timeout(&self) -> Duration {
         self.config.response_timeout
     }
 
-    pub(super) fn count(&self, statements: u64) {
+    pub(crate) fn count(&self, statements: u64) {
         self.sent.fetch_add(statements, Ordering::Relaxed);
     }
 
@@ -59,6 +59,24 @@ impl<D: SessionDialect> Links<D> {
             return Ok((link, true));
         }
         Ok((self.open().await?, false))
+    }
+
+    /// A connection beside those for locks, with an idle limit of its own.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "MySQL needs it"))]
+    pub(crate) async fn open_beside(&self, idle_limit: Duration) -> Result<D::Line, Trouble> {
+        if self.all.is_closed() {
+            return Err(closed());
+        }
+        let deadline = Deadline::after(&self.clock, self.response_timeout());
+        let mut line: D::Line = self.opener.open(&self.clock, deadline).await?;
+        if let Some(statement) = &self.statements.limit {
+            self.count(1);
+            let statement = statement.with([D::idle_limit(idle_limit)]);
+            let set = async { D::run(line.connection().await?, &statement).await };
+            let set = within(self.response_timeout(), set).await;
+            set.ok_or_else(|| late(Doing::Opening))?.map_err(|error| classify::<D>(error, Doing::Opening))?;
+        }
+        Ok(line)
     }
 
     /// A connection that is ready for another lock.

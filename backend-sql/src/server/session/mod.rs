@@ -4,15 +4,22 @@ mod admin;
 mod attempt;
 mod backend;
 mod dialect;
+mod ear;
 mod held;
 mod keeper;
 mod link;
 mod links;
 mod slot;
+mod times;
 
 pub use backend::SessionLocks;
 
 pub(crate) use dialect::{SessionDialect, SessionStatements};
+pub(crate) use ear::Ear;
+pub(crate) use link::Link;
+pub(crate) use links::Links;
+pub(crate) use slot::Users;
+pub(crate) use times::Times;
 
 use distlock_core::{
     BackendInfo, Exclusion, ExpiryClock, Fairness, FenceScope, Guarantees, Result, Supports,

@@ -1,25 +1,31 @@
 //! The link of a lock that is held.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::dialect::SessionDialect;
+use super::ear::Ear;
 use super::link::Link;
-use crate::server::connections::Line;
+use super::times::Times;
 
 /// The link of a lock that is held; empty when the session is over, or the lock given back.
 ///
 /// One at a time uses it. While nobody does, its end may be listened for.
 pub(super) struct Slot<D: SessionDialect> {
     link: Mutex<Option<Link<D>>>,
-    /// How many use it or wait for it.
-    users: AtomicUsize,
+    users: Users,
+}
+
+/// Who uses a link, or waits for it.
+pub(crate) struct Users {
+    count: AtomicUsize,
     wanted: Notify,
 }
 
 /// Somebody who uses a link, or waits for it.
-struct User<'a>(&'a AtomicUsize);
+pub(crate) struct User<'a>(&'a AtomicUsize);
 
 /// A link in use.
 pub(super) struct InUse<'a, D: SessionDialect> {
@@ -29,23 +35,29 @@ pub(super) struct InUse<'a, D: SessionDialect> {
 
 impl<D: SessionDialect> Slot<D> {
     pub(super) fn new(link: Link<D>) -> Self {
-        Self { link: Mutex::new(Some(link)), users: AtomicUsize::new(0), wanted: Notify::new() }
+        let users = Users { count: AtomicUsize::new(0), wanted: Notify::new() };
+        Self { link: Mutex::new(Some(link)), users }
     }
 
     /// Whether a statement is under way.
     pub(super) fn is_in_use(&self) -> bool {
-        self.users.load(Ordering::Relaxed) > 0
+        self.users.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Has whoever listens look at the time.
+    pub(super) fn disturb(&self) {
+        self.users.wanted.notify_one();
     }
 
     /// The link, for as long as it takes.
     pub(super) async fn take_up(&self) -> InUse<'_, D> {
-        let user = User::new(&self.users);
+        let user = self.users.begin();
         let mut locking = std::pin::pin!(self.link.lock());
         let link = match futures_util::poll!(&mut locking) {
-            std::task::Poll::Ready(link) => link,
-            std::task::Poll::Pending => {
+            Poll::Ready(link) => link,
+            Poll::Pending => {
                 // Not before this one is in the line: whoever listens goes to its end.
-                self.wanted.notify_one();
+                self.users.wanted.notify_one();
                 locking.await
             }
         };
@@ -54,26 +66,28 @@ impl<D: SessionDialect> Slot<D> {
 
     /// Listens while nobody uses the link. Says whether the session's end was heard, after which the slot is empty;
     /// if not, somebody else has emptied it.
-    pub(super) async fn end_is_heard(&self) -> bool {
+    pub(super) async fn end_is_heard(&self, ear: &mut D::Ear, times: &Times) -> bool {
         loop {
             let mut link = self.link.lock().await;
             let Some(open) = link.as_mut() else { return false };
-            tokio::select! {
-                biased;
-                () = self.wanted.notified() => {}
-                () = open.line.ended() => {
-                    *link = None;
-                    return true;
-                }
+            if ear.listen(open, times, &self.users).await {
+                *link = None;
+                return true;
             }
         }
     }
 }
 
-impl<'a> User<'a> {
-    fn new(users: &'a AtomicUsize) -> Self {
-        users.fetch_add(1, Ordering::Relaxed);
-        Self(users)
+impl Users {
+    /// Resolves when somebody wants the link. May be dropped at any point.
+    pub(crate) async fn want_it(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// One more, who is in nobody's way.
+    pub(crate) fn begin(&self) -> User<'_> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        User(&self.count)
     }
 }
 
