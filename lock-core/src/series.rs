@@ -148,6 +148,9 @@ impl Handle for Histogram {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use metrics::{KeyName, SharedString, Unit};
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
     use super::*;
@@ -181,6 +184,47 @@ mod tests {
                 assert_eq!(heard(recorder), [counted("stolen", times)], "and nothing of the others'");
             }
         }
+    }
+
+    /// Counts how often it is asked for a counter.
+    struct Asked(AtomicI64);
+
+    impl Recorder for Asked {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[test]
+    fn a_recorder_is_asked_once_a_second() {
+        let family = Family::<Counter, 2>::new(&LOSSES);
+        let recorder = Asked(AtomicI64::new(0));
+        let second = || clock_gettime(SECONDS).tv_sec;
+        let count = || family.count(&["memory", "stolen"], 1);
+        let began = second();
+        metrics::with_local_recorder(&recorder, || {
+            count();
+            let first = second();
+            while second() == first {
+                count();
+            }
+            count();
+        });
+        let asked = recorder.0.into_inner();
+        assert!((2..=second() - began + 1).contains(&asked), "asked {asked} times");
     }
 
     #[test]
