@@ -214,6 +214,8 @@ const METRICS_TAIL: &str = "
   `unlock` and `outcome` `not-held`.
 - Losses, renewals, jeopardies and self-waits are there with 0 from the first client on, so that the first one is seen as growth.
 - An adopted lease is a hold, but no call.
+- A recorder that is installed later is used from then on. Only a local one (`with_local_recorder`), put where another was in memory, may
+  be taken for that for up to a second, by clients that knew it; make a client for each.
 ";
 
 #[test]

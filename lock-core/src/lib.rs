@@ -36,6 +36,8 @@ mod registry;
 mod releaser;
 mod request;
 mod running;
+#[cfg(feature = "metrics")]
+mod series;
 mod supports;
 mod timers;
 mod url;

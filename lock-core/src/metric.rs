@@ -39,7 +39,8 @@ impl MetricKind {
 }
 
 /// Every metric that clients record through the `metrics` facade with the feature `metrics`. The recorder must be installed
-/// before the first client is made, or gauges miss what was counted without it.
+/// before the first client is made, or gauges miss what was counted without it. One that is installed later is used from
+/// then on; a local one that is put where another was in memory may be taken for that for up to a second, by the same client.
 pub const METRICS: &[Metric] = &[
     ACQUIRES, WAIT, WAITING, SELF_WAITS, HELD, HOLD, RENEWALS, JEOPARDIES, LOSSES, PENDING, OPERATIONS,
     OPERATION,

@@ -39,8 +39,8 @@ impl Observer {
         self.clock.try_now()
     }
 
-    pub(crate) const fn meter(&self) -> Meter {
-        self.meter
+    pub(crate) const fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// Follows from now on.
@@ -66,7 +66,7 @@ impl Observer {
     }
 
     fn measure(&self, held: &Held, change: LockChange) {
-        let meter = self.meter;
+        let meter = &self.meter;
         let end = |end| {
             let now = self.try_now();
             meter.hold_ends(end, now.map_or(Duration::ZERO, |now| now.since(held.granted_at())));

@@ -164,6 +164,7 @@ pub enum LostReason {
 }
 
 impl LostReason {
+    #[cfg(feature = "metrics")]
     pub(crate) const ALL: [Self; 7] = [
         Self::Expired,
         Self::Stolen,

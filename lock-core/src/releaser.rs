@@ -13,7 +13,7 @@ use crate::claim::Claim;
 use crate::client::Turn;
 use crate::clock::{Clock, Instant};
 use crate::held::Held;
-use crate::meter::Meter;
+use crate::observer::Observer;
 use crate::owner::OwnerId;
 use crate::timers::Timers;
 use crate::waiting::{bounded, sleep_until};
@@ -29,7 +29,7 @@ pub(crate) struct Releaser {
     clock: Clock,
     timers: Timers,
     background: Arc<BackgroundTasks>,
-    meter: Meter,
+    observer: Arc<Observer>,
     queue: Mutex<Queue>,
     drained: Notify,
 }
@@ -90,13 +90,17 @@ impl Releaser {
     /// Sweeps under way at once.
     pub(crate) const PARALLEL: usize = 64;
 
-    pub(crate) fn new(backend: Arc<dyn LockBackend>, background: Arc<BackgroundTasks>, meter: Meter) -> Self {
+    pub(crate) fn new(
+        backend: Arc<dyn LockBackend>,
+        background: Arc<BackgroundTasks>,
+        observer: Arc<Observer>,
+    ) -> Self {
         Self {
             clock: backend.clock(),
             timers: Timers::new(),
             backend,
             background,
-            meter,
+            observer,
             queue: Mutex::default(),
             drained: Notify::new(),
         }
@@ -110,7 +114,7 @@ impl Releaser {
     pub(crate) fn push(&self, sweep: Sweep) {
         let mut queue = self.queue();
         if queue.pending.insert(sweep.claim.owner, sweep.claim.clone()).is_none() {
-            self.meter.pending(1.0);
+            self.observer.meter().pending(1.0);
         }
         queue.waiting.push_back(sweep);
         drop(queue);
@@ -191,7 +195,7 @@ impl Drop for Releaser {
     fn drop(&mut self) {
         // Nobody is left to do it: their ttls will.
         for _ in 0..self.queue().pending.len() {
-            self.meter.pending(-1.0);
+            self.observer.meter().pending(-1.0);
         }
     }
 }
@@ -207,7 +211,7 @@ impl Unfinished<'_> {
         if let Some(sweep) = self.sweep.take() {
             let mut queue = self.releaser.queue();
             if queue.pending.remove(&sweep.claim.owner).is_some() {
-                self.releaser.meter.pending(-1.0);
+                self.releaser.observer.meter().pending(-1.0);
             }
             let drained = queue.pending.is_empty();
             drop(queue);

@@ -48,15 +48,19 @@ pub(crate) struct ClientInner {
 impl ClientInner {
     pub(super) fn new(backend: Arc<dyn LockBackend>, options: ClientOptions) -> Self {
         let background = Arc::new(BackgroundTasks::default());
-        let meter = Meter::new(backend.info().name);
+        let observer = Arc::new(Observer::new(backend.clock(), Meter::new(backend.info().name)));
         Self {
             clock: backend.clock(),
             timers: Timers::new(),
             patience: Timers::new(),
-            observer: Arc::new(Observer::new(backend.clock(), meter)),
             turns: Turns::new(options.max_waiters),
             watchdog: Arc::new(Watchdog::new(Arc::clone(&backend), Arc::clone(&background))),
-            releaser: Arc::new(Releaser::new(Arc::clone(&backend), Arc::clone(&background), meter)),
+            releaser: Arc::new(Releaser::new(
+                Arc::clone(&backend),
+                Arc::clone(&background),
+                Arc::clone(&observer),
+            )),
+            observer,
             background,
             backend,
             options,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use metrics::{Counter, Histogram};
 
 use crate::admin::LockAdmin;
 use crate::backend::LockBackend;
@@ -15,6 +16,7 @@ use crate::lease::Lease;
 use crate::metric::{OPERATION, OPERATIONS};
 use crate::outcome::{Busy, Release, Renewal, TryLock};
 use crate::request::LockRequest;
+use crate::series::Family;
 
 /// Counts and times every call through the `metrics` facade:
 /// `distlock_operations_total{backend, operation, outcome}` and
@@ -23,12 +25,14 @@ use crate::request::LockRequest;
 #[derive(Debug)]
 pub struct Measured<B> {
     inner: B,
+    operations: Family<Counter, 16>,
+    operation: Family<Histogram, 6>,
 }
 
 impl<B: LockBackend> Measured<B> {
     /// `inner`, measured.
     pub const fn new(inner: B) -> Self {
-        Self { inner }
+        Self { inner, operations: Family::new(&OPERATIONS), operation: Family::new(&OPERATION) }
     }
 
     async fn measure<T>(
@@ -47,10 +51,8 @@ impl<B: LockBackend> Measured<B> {
         let backend = self.inner.info().name;
         let took = self.inner.clock().now().since(before);
         let operation = operation.as_str();
-        metrics::counter!(OPERATIONS.name, "backend" => backend, "operation" => operation, "outcome" => outcome)
-            .increment(times);
-        metrics::histogram!(OPERATION.name, "backend" => backend, "operation" => operation)
-            .record(took.as_secs_f64());
+        self.operations.count(&[backend, operation, outcome], times);
+        self.operation.time(&[backend, operation], took);
     }
 }
 
