@@ -3,21 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use distlock_core::{Busy, Effect, Error, ErrorKind, Lease, LockRequest, Release, Result, TryLock};
+use distlock_core::{Busy, Effect, Error, ErrorKind, Instant, Lease, LockRequest, Release, Result, TryLock};
 
 use crate::acquire;
-use crate::generation::Generation;
+use crate::floor::Floor;
+use crate::generation::{Generation, Look};
 use crate::names;
 use crate::places::{Own, Place, State};
 use crate::release;
-use crate::session::{Failure, Outcome, Succession, Successor};
+use crate::session::{Failure, Outcome, Succession, Successor, Write};
 use crate::store::Store;
 
 /// So often the floor may be raised under a hand-over before it is left to a release and an attempt.
 const FLOORS: usize = 2;
 
 /// Passes the lock of `lease` on to `next`, in one transaction or not at all. `Busy` if the lease is not held any more, or if
-/// a place was made behind it: nobody is passed in the queue.
+/// others stand in the queue: nobody is passed there.
 pub(crate) async fn hand_over(
     store: &Arc<Store>,
     lease: &Lease,
@@ -70,7 +71,7 @@ pub(crate) async fn hand_over(
 
 /// Makes the new place in the transaction that removes the old one; says when that left, if it was carried out.
 ///
-/// Numbers only rise, so whoever has the very next one after the holder's has nobody but the holder in front of it. Which tokens
+/// Numbers only rise, so whoever gets the very next one after the holder's has nobody but the holder in front of it. Which tokens
 /// are raised by how much is as it was, or nothing happens.
 async fn pass_on(
     store: &Store,
@@ -78,7 +79,7 @@ async fn pass_on(
     before: &Own,
     place: &Place,
     state: &mut State,
-) -> Outcome<Option<distlock_core::Instant>> {
+) -> Outcome<Option<Instant>> {
     let (lock, owner) = (&place.lock, place.claim.owner);
     let Some(path) = names::next_place(lock, &before.path, owner) else { return Ok(None) };
     let (prefix, beside) = (names::place(lock, owner), generation.names.token_floor());
@@ -106,13 +107,54 @@ async fn pass_on(
                 Err(Failure::NoNode) => return Ok(None),
                 Err(failure) => return Err(failure),
             },
-            Succession::Followed => {
-                store.contended.note(&place.claim.key, true);
-                return Ok(None);
-            }
+            Succession::Followed => return fall_in(store, generation, before, place, state).await,
             Succession::Gone => return Ok(None),
         }
     }
+    Ok(None)
+}
+
+/// After somebody came: makes the new place, and removes the old one if whoever came has gone again. If not, the new
+/// place goes.
+async fn fall_in(
+    store: &Store,
+    generation: &Generation,
+    before: &Own,
+    place: &Place,
+    state: &mut State,
+) -> Outcome<Option<Instant>> {
+    let lock = &place.lock;
+    state.unsure = true;
+    let prefix = names::place(lock, place.claim.owner);
+    let made = generation.session.create_place(&prefix, &state.data).await;
+    state.unsure = made.as_ref().is_err_and(|failure| !failure.has_no_effect());
+    let made = match made {
+        Err(Failure::NoNode) => return Ok(None),
+        made => made?,
+    };
+    state.own = Some(Own { path: made.path.clone(), czxid: made.czxid, version: Some(0) });
+    let look = match generation.look(lock).await {
+        Err(Failure::NoNode) => Look { queue: Vec::new(), floor: Floor::default() },
+        look => look?,
+    };
+    let is_at = |at: usize, path: &str| {
+        let name = path.strip_prefix(lock).map(|name| &name[1..]);
+        look.queue.get(at).is_some_and(|contender| Some(&*contender.name) == name)
+    };
+    if is_at(0, &before.path) && is_at(1, &made.path) {
+        state.unsure = true;
+        let write = Write { path: &made.path, data: &state.data, version: 0 };
+        let relieved = generation.session.relieve(&write, &before.path).await;
+        state.unsure = relieved.as_ref().is_err_and(|failure| !failure.has_no_effect());
+        if let Some(sent) = relieved? {
+            state.token = look.floor.token(made.czxid);
+            state.own = Some(Own { path: made.path, czxid: made.czxid, version: Some(1) });
+            return Ok(Some(sent));
+        }
+    } else if is_at(0, &before.path) {
+        store.contended.note(&place.claim.key, true);
+    }
+    acquire::remove(generation, place, state).await?;
     Ok(None)
 }
 

@@ -134,6 +134,17 @@ mod tests {
     }
 
     #[test]
+    fn the_next_place_has_the_next_number() {
+        let owner = OwnerId::mint();
+        let next = |number: &str| next_place("/k", &format!("/k/_c_x-lock-{number}"), owner);
+        let named = |number: &str| Some(format!("{}{number}", place("/k", owner)));
+        assert_eq!(next("0000000009"), named("0000000010"));
+        assert_eq!(next("2147483647"), named("-2147483648"));
+        assert_eq!(next("-000000001"), named("0000000000"));
+        assert_eq!(next("x"), None);
+    }
+
+    #[test]
     fn names_of_locks_are_different_and_read_back() {
         let keys: &[&[u8]] = &[
             b"a",

@@ -19,7 +19,7 @@ use crate::session::{Failure, Node, Outcome};
 use crate::store::Store;
 use crate::waiting::{self, Watched, Watching};
 
-pub(crate) use own::write;
+pub(crate) use own::{remove, write};
 
 /// How often an attempt begins anew because somebody removes nodes below it.
 const ROUNDS: usize = 8;
@@ -181,9 +181,7 @@ impl Attempt<'_> {
             Some(0) => Standing::First,
             Some(at) => Standing::Behind { at, first: &look.queue[0], ahead: &look.queue[at - 1] },
         };
-        if !matches!(standing, Standing::Nowhere) {
-            self.store.contended.note(&self.request.claim.key, look.queue.len() > 1);
-        }
+        self.note_others(&standing, look.queue.len());
         match standing {
             Standing::Nowhere => {
                 state.forget();
@@ -286,6 +284,16 @@ impl Attempt<'_> {
 
     fn granted(&self, state: &State, sent: Instant) -> TryLock {
         granted(self.generation, self.place, state, self.request, self.ttl, sent)
+    }
+
+    /// Whether others than the holder stand in the queue. Whoever tries and goes is none of them.
+    fn note_others(&self, standing: &Standing<'_>, len: usize) {
+        let waiters = match standing {
+            Standing::Nowhere => return,
+            Standing::Behind { .. } if !self.request.queue => len - 2,
+            _ => len - 1,
+        };
+        self.store.contended.note(&self.request.claim.key, waiters > 0);
     }
 
     fn path_of(&self, contender: &Contender) -> String {

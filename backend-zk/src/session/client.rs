@@ -256,6 +256,23 @@ impl Session for ClientSession {
         }
     }
 
+    async fn relieve(&self, write: &Write<'_>, before: &str) -> Outcome<Option<Instant>> {
+        let (_permit, link, sent) = self.admit().await?;
+        let mut writer = link.client.new_multi_writer();
+        writer.add_set_data(write.path, write.data, Some(write.version))?;
+        writer.add_delete(before, None)?;
+        match self.answer(&link, writer.commit()).await {
+            Ok(_) => {
+                self.beats.acknowledged(sent);
+                Ok(Some(sent))
+            }
+            Err(MultiWriteError::OperationFailed {
+                source: ZkError::NoNode | ZkError::BadVersion, ..
+            }) => Ok(None),
+            Err(error) => Err(ZkError::from(error).into()),
+        }
+    }
+
     async fn delete(&self, path: &str, version: Option<i32>) -> Outcome<()> {
         let (_permit, link, sent) = self.admit().await?;
         self.written(&link, sent, link.client.delete(path, version)).await

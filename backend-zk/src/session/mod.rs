@@ -58,6 +58,9 @@ pub(crate) trait Session: Debug + Send + Sync {
     /// Puts a node in another one's place, if nothing was made in the folder since that one; or does nothing.
     async fn succeed(&self, successor: &Successor<'_>) -> Outcome<Succession>;
 
+    /// Writes a node and deletes another one, and says when that left; `None` if either is not as it was, and nothing was done.
+    async fn relieve(&self, write: &Write<'_>, before: &str) -> Outcome<Option<Instant>>;
+
     /// Deletes a node, if it has this version; `None` is any.
     async fn delete(&self, path: &str, version: Option<i32>) -> Outcome<()>;
 
@@ -153,7 +156,7 @@ pub(crate) enum Succession {
     Done(Created),
     /// The node beside has another version, and nothing was done.
     OtherVersion,
-    /// Something was made in the folder in between, and nothing was done.
+    /// It would have had another number, since something else was made there, and nothing was done.
     Followed,
     /// The node that was to go is gone already, and nothing was done.
     Gone,

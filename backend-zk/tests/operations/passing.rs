@@ -13,7 +13,7 @@ use crate::support::{
 tests! {
     a_lock_is_passed_on_in_one_request,
     nobody_is_passed_in_the_queue,
-    a_try_that_came_and_went_costs_one_request,
+    a_try_that_came_and_went_costs_three_requests,
     what_is_lost_is_not_passed_on,
     a_raised_floor_counts_for_what_is_passed_on,
     a_claim_elsewhere_in_the_queue_keeps_its_place,
@@ -86,18 +86,16 @@ async fn nobody_is_passed_in_the_queue() {
     passed(&one, &held, &request("k", LONG)).await;
 }
 
-async fn a_try_that_came_and_went_costs_one_request() {
+async fn a_try_that_came_and_went_costs_three_requests() {
     let folder = folder();
     let (one, two) = (backend(&folder).await, backend(&folder).await);
-    let first = request("k", LONG);
-    let held = take(&*one, &first).await;
+    let held = take(&*one, &request("k", LONG)).await;
     refused(&*two, &request("k", LONG)).await;
     let before = one.commands_sent().unwrap();
-    kept(&one, &held, &request("k", LONG)).await;
-    assert_eq!(one.commands_sent().unwrap() - before, 1);
-    assert_eq!(one.unlock(&first.claim).await.unwrap(), Release::Released);
-    let held = take(&*one, &request("k", LONG)).await;
+    let held = passed(&one, &held, &request("k", LONG)).await;
+    assert_eq!(one.commands_sent().unwrap() - before, 4);
     passed(&one, &held, &request("k", LONG)).await;
+    assert_eq!(one.commands_sent().unwrap() - before, 5);
 }
 
 async fn what_is_lost_is_not_passed_on() {
