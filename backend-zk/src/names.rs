@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_next_place_has_the_next_number() {
-        let owner = OwnerId::mint();
+        let owner = OwnerId::random();
         let next = |number: &str| next_place("/k", &format!("/k/_c_x-lock-{number}"), owner);
         let named = |number: &str| Some(format!("{}{number}", place("/k", owner)));
         assert_eq!(next("0000000009"), named("0000000010"));
