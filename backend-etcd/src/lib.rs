@@ -4,7 +4,6 @@ mod acquire;
 mod admin;
 mod backend;
 mod config;
-mod contended;
 mod error;
 mod fence_gate;
 mod floor;

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use distlock_core::{Clock, Result};
+use distlock_core::{Clock, Contended, Result};
 use etcd_client::Txn;
 
 use crate::config::EtcdConfig;
-use crate::contended::Contended;
 use crate::error::Failure;
 use crate::floor::Floor;
 use crate::keepalives::Keepalives;

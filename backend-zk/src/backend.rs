@@ -13,7 +13,7 @@ use zookeeper_client::Client;
 
 use crate::config::{ZkConfig, check_servers};
 use crate::store::Store;
-use crate::{acquire, probe, release, renew, waiting};
+use crate::{acquire, hand_over, probe, release, renew, waiting};
 
 /// Locks in ZooKeeper.
 ///
@@ -106,7 +106,8 @@ impl ZkBackend {
         guarantees.expiry = ExpiryClock::Session;
         guarantees.ttl_grain = Duration::from_millis(1);
         guarantees.ttl_min = Duration::from_millis(300);
-        let supports = Supports::NONE.push().loss_push().queue().batch_renew().admin().processes();
+        let supports =
+            Supports::NONE.push().loss_push().queue().batch_renew().hand_over().admin().processes();
         BackendInfo::new(Self::NAME, guarantees, supports)
     }
 
@@ -183,6 +184,14 @@ impl LockBackend for ZkBackend {
     async fn watch_loss(&self, lease: &Lease) -> Result<()> {
         let watched = renew::watch_loss(&self.store, lease).await;
         watched.map_err(self.during(Operation::Watch, &lease.claim.key))
+    }
+
+    async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
+        let passed = async {
+            let ttl = self.ttl(next.ttl)?;
+            hand_over::hand_over(&self.store, lease, next, ttl).await
+        };
+        passed.await.map_err(self.during(Operation::HandOver, &next.claim.key))
     }
 
     async fn probe(&self) -> Result<Health> {

@@ -1,7 +1,7 @@
 //! One session's life, and what belongs to it.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use distlock_core::{Clock, Instant, Margin, OwnerId};
@@ -35,6 +35,8 @@ pub(crate) struct Generation {
     pub(crate) names: Names,
     pub(crate) clock: Clock,
     pub(crate) places: Places,
+    /// As the last look showed it, with the version of its node.
+    floor: Mutex<Option<(Floor, i32)>>,
     bereft: Bereft,
     end: watch::Sender<Option<End>>,
     is_stopped: watch::Sender<bool>,
@@ -54,6 +56,7 @@ impl Generation {
             names,
             clock: Clock::system(),
             places: Places::default(),
+            floor: Mutex::default(),
             bereft,
             end: watch::Sender::new(None),
             is_stopped: watch::Sender::new(false),
@@ -63,8 +66,19 @@ impl Generation {
     /// A lock's queue. It may be behind the leader, and then shows places that are gone; never does it
     /// hide one that was made before an earlier call of this session was answered.
     pub(crate) async fn look(&self, lock: &str) -> Outcome<Look> {
-        let (children, floor) = self.session.children(lock, &self.names.token_floor()).await?;
-        Ok(Look { queue: queue(children), floor: Floor::read(floor.as_ref()) })
+        let (children, node) = self.session.children(lock, &self.names.token_floor()).await?;
+        let floor = Floor::read(node.as_ref());
+        *self.known_floor() = node.map(|node| (floor.clone(), node.version));
+        Ok(Look { queue: queue(children), floor })
+    }
+
+    /// The floor as the last look showed it, and the version that its node has if it is still the same.
+    pub(crate) fn floor(&self) -> Option<(Floor, i32)> {
+        self.known_floor().clone()
+    }
+
+    fn known_floor(&self) -> MutexGuard<'_, Option<(Floor, i32)>> {
+        self.floor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same, as the leader has it.

@@ -7,6 +7,7 @@ mod config;
 mod fence_gate;
 mod floor;
 mod generation;
+mod hand_over;
 mod holder;
 mod keeper;
 mod names;

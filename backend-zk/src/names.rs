@@ -71,6 +71,13 @@ pub(crate) fn place(lock: &str, owner: OwnerId) -> String {
     format!("{lock}/{}", place_name(owner))
 }
 
+/// The name of the place that `owner` gets if it is the next to be made after the place `before`, as the server writes it.
+pub(crate) fn next_place(lock: &str, before: &str, owner: OwnerId) -> Option<String> {
+    let (_, number) = before.rsplit_once(LOCK)?;
+    let next = number.parse::<i32>().ok()?.wrapping_add(1);
+    Some(format!("{}{next:010}", place(lock, owner)))
+}
+
 fn place_name(owner: OwnerId) -> String {
     let id = owner.to_string();
     let (a, b, c, d, e) = (&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]);
@@ -124,6 +131,17 @@ mod tests {
 
     fn names() -> Names {
         Names::new("/locks")
+    }
+
+    #[test]
+    fn the_next_place_has_the_next_number() {
+        let owner = OwnerId::random();
+        let next = |number: &str| next_place("/k", &format!("/k/_c_x-lock-{number}"), owner);
+        let named = |number: &str| Some(format!("{}{number}", place("/k", owner)));
+        assert_eq!(next("0000000009"), named("0000000010"));
+        assert_eq!(next("2147483647"), named("-2147483648"));
+        assert_eq!(next("-000000001"), named("0000000000"));
+        assert_eq!(next("x"), None);
     }
 
     #[test]

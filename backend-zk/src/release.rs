@@ -44,7 +44,8 @@ pub(crate) async fn give_up(generation: &Generation, place: &Place) -> Outcome<(
     leave(generation, place, &mut state).await.map(drop)
 }
 
-async fn leave(generation: &Generation, place: &Place, state: &mut State) -> Outcome<Release> {
+/// Removes a place that is leaving. Its state must be locked.
+pub(crate) async fn leave(generation: &Generation, place: &Place, state: &mut State) -> Outcome<Release> {
     state.stop_watching();
     let known = (!state.unsure).then(|| state.own.clone()).flatten();
     let release = match known {

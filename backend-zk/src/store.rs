@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use distlock_core::{Clock, Effect, Error, ErrorKind, Instant, Result};
+use distlock_core::{Clock, Contended, Effect, Error, ErrorKind, Instant, Result};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use zookeeper_client::Client;
 
@@ -21,6 +21,7 @@ pub(crate) struct Store {
     pub(crate) clock: Clock,
     pub(crate) bereft: Bereft,
     pub(crate) silences: Silences,
+    pub(crate) contended: Contended,
     pub(crate) opener: Opener,
     current: Mutex<Current>,
     /// One opens for all. Holds the last failure, and when it came.
@@ -43,6 +44,7 @@ impl Store {
             clock: Clock::system(),
             bereft: Bereft::default(),
             silences: Silences::default(),
+            contended: Contended::default(),
             opener: Opener::new(config, given, Arc::clone(&sent))?,
             current: Mutex::new(Current::None),
             opening: Arc::new(AsyncMutex::new(None)),

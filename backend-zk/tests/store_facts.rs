@@ -24,6 +24,7 @@ tests! {
     a_check_alone_is_a_transaction_that_changes_nothing,
     a_delete_of_another_version_is_refused,
     several_writes_happen_together_or_not_at_all,
+    a_node_takes_another_one_s_place_only_if_none_was_made_since,
     a_read_of_several_tells_each_one_s_absence,
     the_end_of_a_node_without_children_is_all_that_a_watch_of_its_children_sees,
     a_container_goes_with_its_last_child_and_not_before_it_had_one,
@@ -137,6 +138,38 @@ async fn several_writes_happen_together_or_not_at_all() {
     let refused = write([1, 0]).await.unwrap_err();
     assert_eq!(refused, MultiWriteError::OperationFailed { index: 1, source: Error::BadVersion });
     assert_eq!(raw.check_stat(&one).await.unwrap().unwrap().version, 1, "the first was not written either");
+}
+
+/// How locks are passed on.
+async fn a_node_takes_another_one_s_place_only_if_none_was_made_since() {
+    let (raw, folder) = ready().await;
+    let prefix = format!("{folder}/_c_y-lock-");
+    let pass = async |before: &str| {
+        let number: i32 = before.rsplit_once("lock-").unwrap().1.parse().unwrap();
+        let path = format!("{prefix}{:010}", number + 1);
+        let mut writer = raw.new_multi_writer();
+        writer.add_create(&prefix, b"", &mode(CreateMode::EphemeralSequential)).unwrap();
+        writer.add_set_data(&path, b"x", Some(0)).unwrap();
+        writer.add_delete(before, None).unwrap();
+        (path, writer.commit().await)
+    };
+    let (first, czxid) = place(&raw, &folder).await;
+    let (path, passed) = pass(&first).await;
+    let passed = passed.unwrap();
+    let Some(MultiWriteResult::SetData { stat }) = passed.get(1) else { panic!("{passed:?}") };
+    assert!(stat.czxid > czxid, "the answer tells the transaction: {stat:?}");
+    assert_eq!(raw.check_stat(&path).await.unwrap().unwrap(), *stat);
+    assert_eq!(raw.check_stat(&first).await.unwrap(), None);
+    // Also if whatever was made has gone again.
+    let (other, _) = place(&raw, &folder).await;
+    raw.delete(&other, None).await.unwrap();
+    let refused = MultiWriteError::OperationFailed { index: 1, source: Error::NoNode };
+    assert_eq!(pass(&path).await.1.unwrap_err(), refused);
+    let (gone, _) = place(&raw, &folder).await;
+    raw.delete(&gone, None).await.unwrap();
+    let refused = MultiWriteError::OperationFailed { index: 2, source: Error::NoNode };
+    assert_eq!(pass(&gone).await.1.unwrap_err(), refused);
+    assert_eq!(raw.list_children(&folder).await.unwrap().len(), 1, "nothing was made");
 }
 
 async fn a_read_of_several_tells_each_one_s_absence() {

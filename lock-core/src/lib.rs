@@ -9,6 +9,7 @@ pub mod blocking;
 mod claim;
 mod client;
 mod clock;
+mod contended;
 
 mod error;
 mod escape;
@@ -53,6 +54,7 @@ pub use backoff::{Backoff, jittered};
 pub use claim::Claim;
 pub use client::{ClientOptions, LockClient, Unreleased};
 pub use clock::{Clock, Deadline, Instant, ManualClock};
+pub use contended::Contended;
 pub use error::{Effect, Error, ErrorKind, Operation, Result};
 pub use events::{Events, LockChange, LockEvent, Missed};
 pub use fence_gate::{FenceGate, FencedFile, MemoryGate, stale_token};

@@ -19,7 +19,7 @@ use crate::session::{Failure, Node, Outcome};
 use crate::store::Store;
 use crate::waiting::{self, Watched, Watching};
 
-pub(crate) use own::write;
+pub(crate) use own::{remove, write};
 
 /// How often an attempt begins anew because somebody removes nodes below it.
 const ROUNDS: usize = 8;
@@ -33,17 +33,11 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 /// The place is made first and the queue looked at afterwards, which shows everybody in front. A
 /// claim that queues keeps its place; another one's is removed again.
 pub(crate) async fn try_lock(store: &Arc<Store>, request: &LockRequest, ttl: Duration) -> Result<TryLock> {
-    match request.mode {
-        Mode::Exclusive => {}
-        _ => {
-            return Err(Error::new(ErrorKind::Unsupported, "the zk backend has exclusive locks only")
-                .with_effect(Effect::None));
-        }
-    }
+    refuse_other_modes(request)?;
     let generation = store.generation().await?;
     let lock = store.names.lock(&request.claim.key);
     loop {
-        let until = store.clock.now().plus(request.ttl.max(LEAST_PATIENCE));
+        let until = kept_until(store.clock.now(), request);
         let place = generation.places.enter(&request.claim, &lock, until);
         let mut state = place.state.lock().await;
         if state.over {
@@ -60,6 +54,41 @@ pub(crate) async fn try_lock(store: &Arc<Store>, request: &LockRequest, ttl: Dur
         }
         return Ok(outcome?);
     }
+}
+
+pub(crate) fn refuse_other_modes(request: &LockRequest) -> Result<()> {
+    match request.mode {
+        Mode::Exclusive => Ok(()),
+        _ => Err(Error::new(ErrorKind::Unsupported, "the zk backend has exclusive locks only")
+            .with_effect(Effect::None)),
+    }
+}
+
+/// Until when a place is kept of which nothing more is heard.
+pub(crate) fn kept_until(now: Instant, request: &LockRequest) -> Instant {
+    now.plus(request.ttl.max(LEAST_PATIENCE))
+}
+
+/// What the node of a place says.
+pub(crate) fn describe(state: &mut State, request: &LockRequest, ttl: Duration) {
+    state.ttl = state.ttl.max(ttl);
+    state.data = Record { ttl: state.ttl, metadata: request.metadata.clone() }.encode();
+}
+
+/// The grant of a place whose node was made or written by a request that left at `sent`.
+pub(crate) fn granted(
+    generation: &Generation,
+    place: &Place,
+    state: &State,
+    request: &LockRequest,
+    ttl: Duration,
+    sent: Instant,
+) -> TryLock {
+    let Some(token) = state.token else { return TryLock::Busy(Busy::unknown()) };
+    generation.places.keep_until(place, sent.plus(state.ttl));
+    let mut lease = Lease::granted(request, token, ttl, sent);
+    lease.valid_until = generation.valid_until(request.margin, ttl, sent);
+    TryLock::Acquired(lease)
 }
 
 fn over(generation: &Generation) -> Failure {
@@ -89,7 +118,7 @@ enum Standing<'a> {
 impl Attempt<'_> {
     async fn run(&self, state: &mut State) -> Outcome<TryLock> {
         state.leaving = false;
-        self.describe(state);
+        describe(state, self.request, self.ttl);
         for _ in 0..ROUNDS {
             if state.unsure {
                 // A look from before may not show what is found.
@@ -152,6 +181,7 @@ impl Attempt<'_> {
             Some(0) => Standing::First,
             Some(at) => Standing::Behind { at, first: &look.queue[0], ahead: &look.queue[at - 1] },
         };
+        self.note_others(&standing, look.queue.len());
         match standing {
             Standing::Nowhere => {
                 state.forget();
@@ -194,7 +224,7 @@ impl Attempt<'_> {
                 Err(failure) => return Err(failure),
             };
         }
-        self.generation.places.keep_until(self.place, self.patience());
+        self.generation.places.keep_until(self.place, kept_until(self.generation.clock.now(), self.request));
         state.busy.waiter_ahead = at > 1;
         let watched = Watched { ahead: ahead.name.clone(), is_holder: at == 1 };
         if state.watcher.as_ref().is_none_or(|watcher| !watcher.watches(&watched))
@@ -253,20 +283,17 @@ impl Attempt<'_> {
     }
 
     fn granted(&self, state: &State, sent: Instant) -> TryLock {
-        let Some(token) = state.token else { return TryLock::Busy(Busy::unknown()) };
-        self.generation.places.keep_until(self.place, sent.plus(state.ttl));
-        let mut lease = Lease::granted(self.request, token, self.ttl, sent);
-        lease.valid_until = self.generation.valid_until(self.request.margin, self.ttl, sent);
-        TryLock::Acquired(lease)
+        granted(self.generation, self.place, state, self.request, self.ttl, sent)
     }
 
-    fn describe(&self, state: &mut State) {
-        state.ttl = state.ttl.max(self.ttl);
-        state.data = Record { ttl: state.ttl, metadata: self.request.metadata.clone() }.encode();
-    }
-
-    fn patience(&self) -> Instant {
-        self.generation.clock.now().plus(self.request.ttl.max(LEAST_PATIENCE))
+    /// Whether others than the holder stand in the queue. Whoever tries and goes is none of them.
+    fn note_others(&self, standing: &Standing<'_>, len: usize) {
+        let waiters = match standing {
+            Standing::Nowhere => return,
+            Standing::Behind { .. } if !self.request.queue => len - 2,
+            _ => len - 1,
+        };
+        self.store.contended.note(&self.request.claim.key, waiters > 0);
     }
 
     fn path_of(&self, contender: &Contender) -> String {

@@ -5,7 +5,7 @@ use distlock_core::Instant;
 use super::{Attempt, ROUNDS};
 use crate::generation::Generation;
 use crate::names;
-use crate::places::{Own, State};
+use crate::places::{Own, Place, State};
 use crate::session::{Failure, Outcome};
 
 impl Attempt<'_> {
@@ -79,19 +79,23 @@ impl Attempt<'_> {
         Ok(confirmed)
     }
 
-    /// Removes the place, now or in the background.
     pub(super) async fn remove(&self, state: &mut State) -> Outcome<()> {
-        let Some(own) = state.own.clone() else { return Ok(()) };
-        // Whatever becomes of this call, the place is not kept.
-        state.leaving = true;
-        self.generation.places.keep_until(self.place, self.generation.clock.now());
-        match self.generation.session.delete(&own.path, None).await {
-            Ok(()) | Err(Failure::NoNode) => {
-                state.forget();
-                Ok(())
-            }
-            Err(failure) => Err(failure),
+        remove(self.generation, self.place, state).await
+    }
+}
+
+/// Removes a place's node, now or in the background.
+pub(crate) async fn remove(generation: &Generation, place: &Place, state: &mut State) -> Outcome<()> {
+    let Some(own) = state.own.clone() else { return Ok(()) };
+    // Whatever becomes of this call, the place is not kept.
+    state.leaving = true;
+    generation.places.keep_until(place, generation.clock.now());
+    match generation.session.delete(&own.path, None).await {
+        Ok(()) | Err(Failure::NoNode) => {
+            state.forget();
+            Ok(())
         }
+        Err(failure) => Err(failure),
     }
 }
 

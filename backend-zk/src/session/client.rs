@@ -8,11 +8,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use distlock_core::{Backoff, Clock, Instant, Timers};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
-use zookeeper_client::{Acls, CreateMode, Error as ZkError, MultiReadResult, MultiWriteError, Stat};
+use zookeeper_client::{
+    Acls, CreateMode, Error as ZkError, MultiReadResult, MultiWriteError, MultiWriteResult, Stat,
+};
 
 use super::dial::Dialer;
 use super::link::Link;
-use super::{Beats, Condition, Created, End, Failure, Limits, Node, Outcome, Session, Watch, Write, Written};
+use super::{
+    Beats, Condition, Created, End, Failure, Limits, Node, Outcome, Session, Succession, Successor, Watch,
+    Write, Written,
+};
 use crate::config::Access;
 
 /// Pauses between attempts to connect anew, which the client crate itself lets grow without end.
@@ -217,6 +222,54 @@ impl Session for ClientSession {
             }
             Err(MultiWriteError::RequestFailed { source }) => Err((None, source.into())),
             Err(MultiWriteError::OperationFailed { index, source }) => Err((Some(index), source.into())),
+        }
+    }
+
+    async fn succeed(&self, successor: &Successor<'_>) -> Outcome<Succession> {
+        let (_permit, link, sent) = self.admit().await?;
+        let Successor { beside, before, prefix, path, data } = *successor;
+        let options = CreateMode::EphemeralSequential.with_acls(self.acls());
+        let mut writer = link.client.new_multi_writer();
+        writer.add_check_version(beside.0, beside.1)?;
+        writer.add_create(prefix, b"", &options)?;
+        // There is no such node if the server gave another number. The answer to this also tells the transaction, which
+        // that to a create among others does not on every server.
+        writer.add_set_data(path, data, Some(0))?;
+        writer.add_delete(before, None)?;
+        match self.answer(&link, writer.commit()).await {
+            Ok(results) => {
+                let Some(MultiWriteResult::SetData { stat }) = results.into_iter().nth(2) else {
+                    return Err(unreadable());
+                };
+                self.beats.acknowledged(sent);
+                Ok(Succession::Done(Created { path: path.to_owned(), czxid: stat.czxid, sent }))
+            }
+            Err(MultiWriteError::OperationFailed {
+                index: 0,
+                source: ZkError::NoNode | ZkError::BadVersion,
+            }) => Ok(Succession::OtherVersion),
+            Err(MultiWriteError::OperationFailed { index: 2, source: ZkError::NoNode }) => {
+                Ok(Succession::Followed)
+            }
+            Err(MultiWriteError::OperationFailed { source: ZkError::NoNode, .. }) => Ok(Succession::Gone),
+            Err(error) => Err(ZkError::from(error).into()),
+        }
+    }
+
+    async fn relieve(&self, write: &Write<'_>, before: &str) -> Outcome<Option<Instant>> {
+        let (_permit, link, sent) = self.admit().await?;
+        let mut writer = link.client.new_multi_writer();
+        writer.add_set_data(write.path, write.data, Some(write.version))?;
+        writer.add_delete(before, None)?;
+        match self.answer(&link, writer.commit()).await {
+            Ok(_) => {
+                self.beats.acknowledged(sent);
+                Ok(Some(sent))
+            }
+            Err(MultiWriteError::OperationFailed {
+                source: ZkError::NoNode | ZkError::BadVersion, ..
+            }) => Ok(None),
+            Err(error) => Err(ZkError::from(error).into()),
         }
     }
 

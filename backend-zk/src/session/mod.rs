@@ -55,6 +55,12 @@ pub(crate) trait Session: Debug + Send + Sync {
     /// Writes several nodes' data or none; on failure says which of them failed.
     async fn write_all(&self, writes: &[Write<'_>]) -> Result<Instant, (Option<usize>, Failure)>;
 
+    /// Puts a node in another one's place, if nothing was made in the folder since that one; or does nothing.
+    async fn succeed(&self, successor: &Successor<'_>) -> Outcome<Succession>;
+
+    /// Writes a node and deletes another one, and says when that left; `None` if either is not as it was, and nothing was done.
+    async fn relieve(&self, write: &Write<'_>, before: &str) -> Outcome<Option<Instant>>;
+
     /// Deletes a node, if it has this version; `None` is any.
     async fn delete(&self, path: &str, version: Option<i32>) -> Outcome<()>;
 
@@ -127,6 +133,33 @@ pub(crate) struct Write<'a> {
     pub(crate) path: &'a str,
     pub(crate) data: &'a [u8],
     pub(crate) version: i32,
+}
+
+/// A node that ends with the session, and what must be so that it is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Successor<'a> {
+    /// A node elsewhere that must have this version.
+    pub(crate) beside: (&'a str, i32),
+    /// The node that goes. It must be there.
+    pub(crate) before: &'a str,
+    /// The new node, up to the number that the server adds.
+    pub(crate) prefix: &'a str,
+    /// The new node with the number that comes next after that of `before`.
+    pub(crate) path: &'a str,
+    pub(crate) data: &'a [u8],
+}
+
+/// What became of a node that was to take another one's place.
+#[derive(Clone, Debug)]
+pub(crate) enum Succession {
+    /// It did, and has been written once.
+    Done(Created),
+    /// The node beside has another version, and nothing was done.
+    OtherVersion,
+    /// It would have had another number, since something else was made there, and nothing was done.
+    Followed,
+    /// The node that was to go is gone already, and nothing was done.
+    Gone,
 }
 
 /// The time limits of a session's calls.

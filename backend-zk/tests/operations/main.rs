@@ -20,6 +20,7 @@ mod fencing;
 mod histories;
 mod nodes;
 mod partitions;
+mod passing;
 mod sessions;
 
 use std::sync::Arc;
@@ -44,6 +45,7 @@ fn main() -> std::process::ExitCode {
         histories::tests(),
         nodes::tests(),
         partitions::tests(),
+        passing::tests(),
         sessions::tests(),
     ]
     .concat();

@@ -3,22 +3,25 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use distlock_core::LockKey;
+use crate::key::LockKey;
 
 /// So many are remembered; with one more, all are forgotten, which costs each of them a request.
 const REMEMBERED: usize = 1024;
 
-/// Which locks were found to be wanted by several of late. To be wrong costs a request, and nothing else.
+/// Which locks were found to be wanted by several of late, for backends that ask less where nobody else is. It is a hint:
+/// to be wrong may cost a request, and nothing else.
 #[derive(Debug, Default)]
-pub(crate) struct Contended(Mutex<HashSet<LockKey>>);
+pub struct Contended(Mutex<HashSet<LockKey>>);
 
 impl Contended {
-    pub(crate) fn has(&self, key: &LockKey) -> bool {
+    /// Whether several wanted it when it was last looked at.
+    #[must_use]
+    pub fn has(&self, key: &LockKey) -> bool {
         self.keys().contains(key)
     }
 
     /// Notes what an attempt found.
-    pub(crate) fn note(&self, key: &LockKey, is_contended: bool) {
+    pub fn note(&self, key: &LockKey, is_contended: bool) {
         let mut keys = self.keys();
         if !is_contended {
             keys.remove(key);
