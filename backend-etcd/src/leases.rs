@@ -56,8 +56,12 @@ pub(crate) async fn end_spares(store: &Store) {
     /// Longer than a healthy cluster takes.
     const QUICKLY: Duration = Duration::from_millis(500);
     let ending = store.spares.clear().into_iter().map(|id| revoke(store, id));
-    // Dropped midway they leave a request that may still be carried out.
-    let _ = tokio::time::timeout(QUICKLY, futures_util::future::join_all(ending)).await;
+    tokio::select! {
+        biased;
+        _ = futures_util::future::join_all(ending) => {}
+        // What is under way may still be carried out.
+        () = tokio::time::sleep(QUICKLY) => {}
+    }
 }
 
 /// For how long at most the store keeps a lease if nobody renews it; `None` if it has none. The server rounds
