@@ -56,9 +56,9 @@ pub(crate) fn refuse_other_modes(request: &LockRequest) -> Result<()> {
 /// The attempt of a claim of which nothing is known, though its record may be there.
 async fn afresh(store: &Store, request: &LockRequest, ttl: Duration) -> Result<Step> {
     let claim = &request.claim;
-    let mut lease = match store.standings.in_doubt(claim) {
+    let (mut lease, is_used) = match store.standings.in_doubt(claim) {
         // What an earlier attempt wrote, if it did, belongs to it.
-        Some(lease) => lease,
+        Some(lease) => (lease, true),
         None => lease_for(store, ttl).await?,
     };
     let mut record =
@@ -74,7 +74,7 @@ async fn afresh(store: &Store, request: &LockRequest, ttl: Duration) -> Result<S
                 queue::take(store, claim, &record, lease.id).await
             }
         };
-        let (kept, added) = futures_util::join!(refresh(store, lease), adding);
+        let (kept, added) = futures_util::join!(refresh(store, lease, is_used), adding);
         lease = kept;
         settle(store, claim, &added);
         match added {

@@ -5,8 +5,7 @@ use std::time::Duration;
 use distlock_core::{Busy, Effect, Error, ErrorKind, Lease, LockRequest, Result, TryLock};
 
 use crate::acquire::{self, busy, grant, kind, refuse_other_modes};
-use crate::error::Failure;
-use crate::leases::{StoreLease, whole_seconds};
+use crate::leases::whole_seconds;
 use crate::leasing::{begin, lease_for, no_lease, refresh, settle};
 use crate::queue::{self, Entry, Replaced, View};
 use crate::record::Record;
@@ -49,7 +48,10 @@ async fn pass_on(
     next: &LockRequest,
     ttl: Duration,
 ) -> Result<TryLock> {
-    let (mut store_lease, takes_lease) = lease_of_next(store, old, ttl).await?;
+    // The next record takes the old one's lease where that has the right ttl.
+    let takes_lease = old.is_own_lease && whole_seconds(old.record.ttl) == whole_seconds(ttl);
+    let (mut store_lease, is_used) =
+        if takes_lease { (old.lease, true) } else { lease_for(store, ttl).await? };
     let kind = kind(store, store_lease, ttl);
     let mut record = Record { kind, ttl, base: 0, metadata: next.metadata.clone() };
     loop {
@@ -60,7 +62,7 @@ async fn pass_on(
         }
         let replacing =
             queue::replace(store, &lease.claim, old.created, &next.claim, &record, store_lease.id);
-        let (kept, replaced) = futures_util::join!(refresh(store, store_lease), replacing);
+        let (kept, replaced) = futures_util::join!(refresh(store, store_lease, is_used), replacing);
         store_lease = kept;
         settle(store, &next.claim, &replaced);
         match replaced {
@@ -104,14 +106,6 @@ async fn pass_on(
             }
         }
     }
-}
-
-/// The lease for the next record, and whether it is the old one's.
-async fn lease_of_next(store: &Store, old: &Standing, ttl: Duration) -> Result<(StoreLease, bool), Failure> {
-    if old.is_own_lease && whole_seconds(old.record.ttl) == whole_seconds(ttl) {
-        return Ok((old.lease, true));
-    }
-    Ok((lease_for(store, ttl).await?, false))
 }
 
 /// The old record is gone: by an earlier hand-over to the same claim, whose answer was lost, or otherwise.

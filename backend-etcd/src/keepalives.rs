@@ -10,7 +10,7 @@ use crate::leases::{StoreLease, seconds_of};
 use crate::link::Link;
 
 /// So many streams are kept for the next requests.
-const KEPT: usize = 8;
+const KEPT: usize = 4;
 
 /// Streams on which leases are prolonged. Each serves one caller at a time, so that the n-th answer is
 /// that to the n-th request; one whose caller left midway is not used again.

@@ -8,21 +8,21 @@ use crate::error::Failure;
 use crate::leases::{StoreLease, obtain, revoke};
 use crate::store::Store;
 
-/// A lease for a new record.
-pub(crate) async fn lease_for(store: &Store, ttl: Duration) -> Result<StoreLease, Failure> {
-    match &store.shared {
-        Some(shared) => shared.lease(store).await,
-        None => match store.spares.take(ttl, store.clock.now()) {
-            Some(lease) => Ok(lease),
-            None => obtain(store, ttl).await,
-        },
+/// A lease for a new record, and whether it was used before.
+pub(crate) async fn lease_for(store: &Store, ttl: Duration) -> Result<(StoreLease, bool), Failure> {
+    if let Some(shared) = &store.shared {
+        return Ok((shared.lease(store).await?, true));
+    }
+    match store.spares.take(ttl, store.clock.now()) {
+        Some(lease) => Ok((lease, true)),
+        None => Ok((obtain(store, ttl).await?, false)),
     }
 }
 
-/// Prolongs a lease that was not obtained just now. Where that fails it is what it was: it has time left, and a
-/// record that is written at the same time shows whether it is there.
-pub(crate) async fn refresh(store: &Store, lease: StoreLease) -> StoreLease {
-    if store.shared.is_some() || is_young(store, lease) {
+/// Prolongs a lease that was used before, unless that was just now. Where that fails it is what it was: it has time left,
+/// and a record that is written at the same time shows whether it is there.
+pub(crate) async fn refresh(store: &Store, lease: StoreLease, is_used: bool) -> StoreLease {
+    if store.shared.is_some() || !is_used || is_young(store, lease) {
         return lease;
     }
     let kept = store.keepalives.keep_one(&store.link, &store.clock, lease.id).await;
