@@ -274,9 +274,7 @@ impl RedisConfig {
         }
         let has_sentinels = matches!(self.topology, Topology::Sentinel { .. });
         if !has_sentinels && (self.sentinel_user.is_some() || self.sentinel_password.is_some()) {
-            return invalid(
-                "`sentinel_user` and `sentinel_password` are for Sentinels, and there are none here",
-            );
+            return invalid("there are no Sentinels here to give `sentinel_user` and `sentinel_password` to");
         }
         match &self.topology {
             Topology::Single if self.servers.len() > 1 => invalid(
