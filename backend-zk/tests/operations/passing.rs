@@ -179,8 +179,18 @@ async fn cut_off_midway_it_leaves_one_holder() {
         })
         .await;
         let Some(TryLock::Acquired(held)) = held else { panic!("nobody else wants it: {held:?}") };
+        // At once, when the request is on its way, or when the answer is.
+        let before = proxy.traffic();
+        let is_time = || match round % 3 {
+            0 => true,
+            1 => proxy.traffic().to_server > before.to_server,
+            _ => proxy.traffic().to_client > before.to_client,
+        };
         let (outcome, ()) = tokio::join!(passing.hand_over(&held, &next), async {
-            tokio::time::sleep(Duration::from_micros(round * 100)).await;
+            let deadline = std::time::Instant::now() + LONG;
+            while !is_time() && std::time::Instant::now() < deadline {
+                tokio::task::yield_now().await;
+            }
             proxy.reset().await;
         });
         match outcome {
