@@ -124,6 +124,12 @@ pub(crate) async fn sessions(group: &'static str, user: &str, ends: bool) -> usi
 
 /// A backend with a user of its own, by whom its sessions are known.
 pub(crate) async fn of_its_own(group: &'static str, options: &str) -> (Backend, String) {
+    let (url, user) = user_of_its_own(group).await;
+    (connect_to(group, &format!("{url}?{options}")).await.unwrap(), user)
+}
+
+/// The URL of a new user, and its name.
+pub(crate) async fn user_of_its_own(group: &'static str) -> (String, String) {
     let (url, user) = (shared(group).await, fresh("u"));
     let create = match group {
         "mysql" => format!("CREATE USER {user} IDENTIFIED BY 'x'; GRANT ALL ON *.* TO {user}"),
@@ -138,8 +144,7 @@ pub(crate) async fn of_its_own(group: &'static str, options: &str) -> (Backend, 
     }
     let (scheme, rest) = url.split_once("://").unwrap();
     let rest = rest.split_once('@').unwrap().1;
-    let url = format!("{scheme}://{user}:x@{rest}?{options}");
-    (connect_to(group, &url).await.unwrap(), user)
+    (format!("{scheme}://{user}:x@{rest}"), user)
 }
 
 /// B098, B099, B108.

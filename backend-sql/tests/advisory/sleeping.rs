@@ -24,7 +24,7 @@ tests! {
 
 const TTL: Duration = Duration::from_secs(60);
 
-async fn direct() -> MySqlConnection {
+pub(crate) async fn direct() -> MySqlConnection {
     MySqlConnection::connect(&shared("mysql").await).await.unwrap()
 }
 
@@ -42,7 +42,7 @@ async fn those(raw: &mut MySqlConnection, user: &str, condition: &str) -> Vec<i6
 }
 
 /// Waits until so many sessions sleep. This reads alike on MySQL and MariaDB.
-async fn sleep(raw: &mut MySqlConnection, user: &str, many: usize) -> Vec<i64> {
+pub(crate) async fn sleepers(raw: &mut MySqlConnection, user: &str, many: usize) -> Vec<i64> {
     let mut asleep = Vec::new();
     eventually("they sleep", async || {
         asleep = those(raw, user, "state = 'User lock'").await;
@@ -64,7 +64,7 @@ async fn renewals_and_releases_wake_a_session() {
     let mut asleep = Duration::ZERO;
     for _ in 0..ROUNDS {
         let lease = take(&backend, &fresh("k")).await;
-        sleep(&mut raw, &user, 1).await;
+        sleepers(&mut raw, &user, 1).await;
         let begun = Instant::now();
         for _ in 0..3 {
             is_held(&backend, &lease).await;
@@ -86,7 +86,7 @@ async fn the_other_connection_may_end_alone() {
     let before = those(&mut raw, &user, "true").await;
     let leases = [take(&backend, &fresh("k")).await, take(&backend, &fresh("k")).await];
     for _ in 0..2 {
-        let asleep = sleep(&mut raw, &user, 2).await;
+        let asleep = sleepers(&mut raw, &user, 2).await;
         let others = those(&mut raw, &user, "true").await;
         let [other] = others.iter().filter(|id| !before.contains(id)).collect::<Vec<_>>()[..] else {
             panic!("{others:?}, {before:?}")
@@ -98,7 +98,7 @@ async fn the_other_connection_may_end_alone() {
         for lease in &leases {
             is_held(&backend, lease).await;
         }
-        let asleep_again = sleep(&mut raw, &user, 2).await;
+        let asleep_again = sleepers(&mut raw, &user, 2).await;
         assert_eq!(asleep_again, asleep, "the sessions are the same");
     }
     for lease in &leases {
@@ -122,7 +122,7 @@ async fn without_another_connection_sessions_are_asked() {
     // As soon as another connection can be had, they sleep.
     run(&mut raw, format!("ALTER USER {user} ACCOUNT UNLOCK")).await;
     take(&backend, &fresh("k")).await;
-    sleep(&mut raw, &user, 1).await;
+    sleepers(&mut raw, &user, 1).await;
 }
 
 async fn a_cancelled_sleep_costs_no_lock() {
@@ -130,11 +130,11 @@ async fn a_cancelled_sleep_costs_no_lock() {
     let mut raw = direct().await;
     let lease = take(&backend, &fresh("k")).await;
     for _ in 0..3 {
-        let asleep = sleep(&mut raw, &user, 1).await;
+        let asleep = sleepers(&mut raw, &user, 1).await;
         // It may have woken by itself: then this cancels nothing.
         run(&mut raw, format!("KILL QUERY {}", asleep[0])).await;
         is_held(&backend, &lease).await;
-        assert_eq!(sleep(&mut raw, &user, 1).await, asleep, "the session is the same");
+        assert_eq!(sleepers(&mut raw, &user, 1).await, asleep, "the session is the same");
     }
     assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released);
 }
@@ -150,7 +150,7 @@ async fn many_sleep_by_one_connection_and_all_end_with_the_backend() {
         for at in 0..MANY {
             leases.push(take(&backend, &format!("{name}{at}")).await);
         }
-        sleep(&mut raw, &user, MANY).await;
+        sleepers(&mut raw, &user, MANY).await;
         assert_eq!(sessions("mysql", &user, false).await, MANY + 1);
         for renewal in backend.renew_many(&leases, TTL).await {
             assert!(matches!(renewal, Ok(Renewal::Renewed { .. })), "{renewal:?}");
@@ -160,7 +160,7 @@ async fn many_sleep_by_one_connection_and_all_end_with_the_backend() {
         for released in futures_util::future::join_all(released).await {
             assert_eq!(released.unwrap(), Release::Released);
         }
-        sleep(&mut raw, &user, MANY / 2).await;
+        sleepers(&mut raw, &user, MANY / 2).await;
         if closes {
             backend.close().await.unwrap();
         } else {
@@ -195,14 +195,18 @@ async fn a_client_s_end_wakes_its_sessions() {
     run(&mut watching, format!("DO GET_LOCK('{wakes}', 0)")).await;
     run(&mut session, format!("DO GET_LOCK('{mine}', 0)")).await;
     let slept = tokio::spawn(async move { run(&mut session, format!("DO GET_LOCK('{wakes}', 1000)")).await });
-    let is_free = async |raw: &mut MySqlConnection| {
-        let statement = format!("SELECT CAST(COALESCE(IS_USED_LOCK('{mine}'), 0) AS SIGNED)");
-        let holder: i64 = sqlx::raw_sql(AssertSqlSafe(statement)).fetch_one(raw).await.unwrap().get(0);
-        holder == 0
+    let number = async |raw: &mut MySqlConnection, what: &str| -> i64 {
+        let statement = format!("SELECT CAST({what} AS SIGNED)");
+        sqlx::raw_sql(AssertSqlSafe(statement)).fetch_one(raw).await.unwrap().get(0)
     };
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!is_free(&mut raw).await);
+    let holder = format!("COALESCE(IS_USED_LOCK('{mine}'), 0)");
+    let id = number(&mut raw, &holder).await;
+    let sleeping = format!(
+        "(SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND state = 'User lock')"
+    );
+    eventually("it sleeps", async || number(&mut raw, &sleeping).await == 1).await;
+    assert_eq!(number(&mut raw, &holder).await, id);
     slept.abort();
     drop(watching);
-    eventually("the lock is free", async || is_free(&mut raw).await).await;
+    eventually("the lock is free", async || number(&mut raw, &holder).await == 0).await;
 }
