@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock_core::{Busy, Effect, Error, ErrorKind, Lease, LockRequest, Result, TryLock};
+use distlock_core::{Busy, Lease, LockRequest, Result, TryLock};
 
 use crate::acquire::{self, busy, grant, kind, refuse_other_modes};
 use crate::leases::whole_seconds;
@@ -22,7 +22,7 @@ pub(crate) async fn hand_over(
     ttl: Duration,
 ) -> Result<TryLock> {
     refuse_other_modes(next)?;
-    refuse_other_key(lease, next)?;
+    next.require_key_of(lease)?;
     if let Some(shared) = &store.shared {
         shared.check(ttl)?;
     }
@@ -138,12 +138,4 @@ async fn make_way(
         return busy(store, &view, None);
     }
     acquire::try_lock(store, next, next.ttl).await
-}
-
-fn refuse_other_key(lease: &Lease, next: &LockRequest) -> Result<()> {
-    if next.claim.key == lease.claim.key {
-        return Ok(());
-    }
-    let message = "a lock can only be handed over to a contender for the same key; unlock it instead";
-    Err(Error::new(ErrorKind::InvalidOptions, message).with_effect(Effect::None))
 }

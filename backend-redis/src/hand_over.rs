@@ -20,10 +20,7 @@ pub(crate) async fn hand_over(
     ttl: Duration,
 ) -> Result<TryLock> {
     refuse_other_modes(next)?;
-    if next.claim.key != lease.claim.key {
-        let message = "a lock can only be handed over to a contender for the same key; unlock it instead";
-        return Err(Error::new(ErrorKind::InvalidOptions, message).with_effect(Effect::None));
-    }
+    next.require_key_of(lease)?;
     let (owner, token) = (lease.claim.owner.to_string(), lease.token.to_string());
     let next_owner = next.claim.owner.to_string();
     let arguments = [

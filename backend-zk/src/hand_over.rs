@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use distlock_core::{Busy, Effect, Error, ErrorKind, Instant, Lease, LockRequest, Release, Result, TryLock};
+use distlock_core::{Busy, Instant, Lease, LockRequest, Release, Result, TryLock};
 
 use crate::acquire;
 use crate::floor::Floor;
@@ -26,7 +26,7 @@ pub(crate) async fn hand_over(
     ttl: Duration,
 ) -> Result<TryLock> {
     acquire::refuse_other_modes(next)?;
-    refuse_other_key(lease, next)?;
+    next.require_key_of(lease)?;
     let generation = store.generation().await?;
     let Some(old) = generation.places.get(&lease.claim) else {
         return repeat(store, &generation, next, ttl).await;
@@ -202,12 +202,4 @@ async fn repeat(
 
 fn busy() -> Result<TryLock> {
     Ok(TryLock::Busy(Busy::unknown()))
-}
-
-fn refuse_other_key(lease: &Lease, next: &LockRequest) -> Result<()> {
-    if next.claim.key == lease.claim.key {
-        return Ok(());
-    }
-    let message = "a lock can only be handed over to a contender for the same key; unlock it instead";
-    Err(Error::new(ErrorKind::InvalidOptions, message).with_effect(Effect::None))
 }

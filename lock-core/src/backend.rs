@@ -103,6 +103,7 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// Passes a held lock on to `next`, which gets a higher token, past everybody who waits, or not at all.
     ///
     /// - After `Acquired`, `lease`'s owner does not hold the lock, and leaves no trace.
+    /// - A `next` for another key is refused as `InvalidOptions`, and nothing changes.
     /// - It leaves no place in the queue, whatever `next.queue` says.
     /// - A store that declares [`Supports::hand_over`](crate::Supports) does it in one step: `Busy`
     ///   then means that nothing changed. `lease` was not held any more, or others wait whom nobody
@@ -112,6 +113,7 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// - The default, which the client does not use, gives the lock back first, and somebody else
     ///   may get it in between.
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
+        next.require_key_of(lease)?;
         match self.unlock(&lease.claim).await? {
             Release::Released => self.try_lock(&next.clone().queue(false)).await,
             Release::NotHeld(_) => Ok(TryLock::Busy(Busy::unknown())),

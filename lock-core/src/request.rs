@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::claim::Claim;
-use crate::lease::Margin;
+use crate::error::{Effect, Error, ErrorKind, Result};
+use crate::lease::{Lease, Margin};
 use crate::metadata::Metadata;
 
 /// One attempt at a lock, as a backend sees it.
@@ -59,6 +60,18 @@ impl LockRequest {
     pub const fn margin(mut self, margin: Margin) -> Self {
         self.margin = margin;
         self
+    }
+
+    /// For [`hand_over`](crate::LockBackend::hand_over): this request is for the lock of `lease`.
+    ///
+    /// # Errors
+    /// `InvalidOptions`, with effect `None`, if it is for another key.
+    pub fn require_key_of(&self, lease: &Lease) -> Result<()> {
+        if self.claim.key == lease.claim.key {
+            return Ok(());
+        }
+        let message = "a lock can only be handed over to a contender for the same key; unlock it instead";
+        Err(Error::new(ErrorKind::InvalidOptions, message).with_effect(Effect::None))
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn hand_over(
     ttl: Duration,
 ) -> Result<TryLock> {
     refuse_other_modes(next)?;
-    refuse_other_key(lease, next)?;
+    next.require_key_of(lease)?;
     store.file.check_in_place()?;
     for _ in 0..ROUNDS {
         if let Some((token, sent)) = pass_on(store, tokens, lease, next, ttl).await? {
@@ -80,14 +80,6 @@ async fn pass_on(
         return Ok(None);
     }
     Ok(Some((FencingToken::try_from(token(answer.sent))?, answer.sent.now)))
-}
-
-fn refuse_other_key(lease: &Lease, next: &LockRequest) -> Result<()> {
-    if next.claim.key == lease.claim.key {
-        return Ok(());
-    }
-    let message = "a lock can only be handed over to a contender for the same key; unlock it instead";
-    Err(Error::new(ErrorKind::InvalidOptions, message).with_effect(Effect::None))
 }
 
 /// Who has the lock instead.

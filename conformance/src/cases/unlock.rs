@@ -1,6 +1,6 @@
 //! What the backend's `unlock` and `hand_over` must and must not do.
 
-use distlock_core::{LostReason, Release, Renewal, TryLock};
+use distlock_core::{Effect, ErrorKind, LostReason, Release, Renewal, TryLock};
 
 use super::*;
 use crate::stepwise::polled_at_most;
@@ -21,6 +21,7 @@ cases! { "unlock":
     handing_over_ends_the_old_hold,
     handing_over_what_is_lost_gives_nothing,
     handing_over_to_a_queued_waiter_works,
+    handing_over_is_for_one_key,
 }
 
 async fn it_frees_the_lock_at_once(ctx: &Context) {
@@ -200,4 +201,16 @@ async fn handing_over_to_a_queued_waiter_works(ctx: &Context) {
     assert!(matches!(outcome, TryLock::Acquired(_)), "the only waiter takes over");
     backend.unlock(&waiter.claim).await.unwrap();
     take(&*backend, &ctx.request("key")).await;
+}
+
+async fn handing_over_is_for_one_key(ctx: &Context) {
+    let backend = ctx.backend().await;
+    let old = take(&*backend, &ctx.request("key")).await;
+    let error = backend.hand_over(&old, &ctx.request("other")).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::InvalidOptions, Effect::None), "{error}");
+    assert!(
+        matches!(backend.renew(&old, old.ttl).await.unwrap(), Renewal::Renewed { .. }),
+        "it is as it was"
+    );
+    take(&*backend, &ctx.request("other")).await;
 }

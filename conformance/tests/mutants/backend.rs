@@ -207,6 +207,7 @@ impl LockBackend for Toy {
     }
 
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
+        next.require_key_of(lease)?;
         let ttl = self.ttl(next.ttl)?;
         let sent = Clock::system().now();
         self.before().await?;

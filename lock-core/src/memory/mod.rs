@@ -199,6 +199,7 @@ impl LockBackend for MemoryBackend {
     }
 
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
+        next.require_key_of(lease)?;
         let ttl = self.info.guarantees.effective_ttl(next.ttl)?;
         let sent = self.clock.now();
         let plan = self.command(Operation::HandOver).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock_core::{Busy, Effect, Error, ErrorKind, FencingToken, Lease, LockRequest, Result, TryLock};
+use distlock_core::{Busy, FencingToken, Lease, LockRequest, Result, TryLock};
 
 use super::acquire::refuse_other_modes;
 use super::look::look;
@@ -20,10 +20,7 @@ pub(super) async fn hand_over(
     ttl: Duration,
 ) -> Result<TryLock> {
     refuse_other_modes(next)?;
-    if next.claim.key != lease.claim.key {
-        let message = "a lock can only be handed over to a contender for the same key; unlock it instead";
-        return Err(Error::new(ErrorKind::InvalidOptions, message).with_effect(Effect::None));
-    }
+    next.require_key_of(lease)?;
     let statement = store.sql.hand_over.with([
         (&lease.claim.key).into(),
         lease.claim.owner.into(),
