@@ -25,7 +25,8 @@ pub(crate) async fn refresh(store: &Store, lease: StoreLease, is_used: bool) -> 
     if store.shared.is_some() || !is_used || is_young(store, lease) {
         return lease;
     }
-    let kept = store.keepalives.keep_one(&store.link, &store.clock, lease.id).await;
+    // In a box, as it is seldom needed and large.
+    let kept = Box::pin(store.keepalives.keep_one(&store.link, &store.clock, lease.id)).await;
     kept.ok().flatten().unwrap_or(lease)
 }
 

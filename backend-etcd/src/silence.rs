@@ -53,6 +53,11 @@ impl Silences {
         now.since(silence.since)
     }
 
+    /// Whether it is of use to hear when a record is written.
+    pub(crate) fn is_counting(&self) -> bool {
+        !self.seen().is_empty()
+    }
+
     /// A record was written, as a watch tells.
     pub(crate) fn written(&self, key: &LockKey, name: &[u8], modified: i64, now: Instant) {
         if let Some(silence) = self.seen().get_mut(key)
@@ -100,6 +105,7 @@ mod tests {
     #[test]
     fn it_counts_from_the_first_look_at_the_latest_write() {
         let (silences, key) = (Silences::default(), LockKey::new("k").unwrap());
+        assert!(!silences.is_counting());
         let of = |entry: &Entry, now| silences.of(&key, entry, at(now)).as_millis();
         assert_eq!(of(&entry("a", 5), 0), 0);
         assert_eq!(of(&entry("a", 5), 300), 300);
@@ -108,7 +114,9 @@ mod tests {
         silences.written(&key, b"b", 9, at(460));
         assert_eq!(of(&entry("a", 6), 500), 50, "a watch knew of a later write");
         assert_eq!(of(&entry("b", 2), 600), 0, "another one is first");
+        assert!(silences.is_counting());
         silences.deleted(&key, b"b");
+        assert!(!silences.is_counting());
         assert_eq!(of(&entry("b", 2), 700), 0);
     }
 

@@ -54,7 +54,8 @@ impl Store {
     pub(crate) async fn txn(&self, repeat: Repeat, txn: &Txn) -> Result<Answer, Failure> {
         let run = |client: &etcd_client::Client| {
             let (mut kv, txn) = (client.kv_client(), txn.clone());
-            async move { kv.txn(txn).await }
+            // In a box, since it is large: without, it would be copied on its way through those around it.
+            Box::pin(async move { kv.txn(txn).await })
         };
         self.link.call(repeat, run).await.map(Answer::from)
     }

@@ -1,11 +1,11 @@
 //! Time limits that cost little.
 
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use tokio::runtime::{Handle, Id};
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep, sleep};
@@ -46,17 +46,8 @@ impl Timers {
     ///
     /// # Panics
     /// Outside a tokio runtime with timers, if the operation has to wait.
-    pub async fn limit<F: Future>(&self, limit: Duration, operation: F) -> Option<F::Output> {
-        let mut operation = pin!(operation);
-        let mut running = Running { timers: self, timer: None };
-        poll_fn(|context| {
-            if let Poll::Ready(output) = operation.as_mut().poll(context) {
-                return Poll::Ready(Some(output));
-            }
-            // Not before: a store inside the process answers at once, in less time than a timer takes.
-            running.poll(limit, context).map(|()| None)
-        })
-        .await
+    pub fn limit<F: Future>(&self, limit: Duration, operation: F) -> impl Future<Output = Option<F::Output>> {
+        Limited { operation, running: Running { timers: self, timer: None }, limit }
     }
 
     fn take(&self, limit: Duration) -> Timer {
@@ -76,6 +67,30 @@ impl Timers {
 
     fn idle(&self) -> MutexGuard<'_, Vec<Timer>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pin_project! {
+    /// An operation with its limit. As an `async fn` this would have room for the operation twice, and what is large is
+    /// copied on its way to where it runs.
+    struct Limited<'a, F> {
+        #[pin]
+        operation: F,
+        running: Running<'a>,
+        limit: Duration,
+    }
+}
+
+impl<F: Future> Future for Limited<'_, F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.operation.poll(context) {
+            return Poll::Ready(Some(output));
+        }
+        // Not before: a store inside the process answers at once, in less time than a timer takes.
+        this.running.poll(*this.limit, context).map(|()| None)
     }
 }
 

@@ -70,13 +70,15 @@ impl Endpoint {
         }
     }
 
+    /// The connection, if it is open.
+    pub(super) fn opened(&self) -> Option<Arc<Client>> {
+        self.state().client.clone()
+    }
+
     /// The connection, opened if need be.
     pub(super) async fn client(&self) -> Result<Arc<Client>, Failure> {
-        if let Some(client) = self.state().client.clone() {
-            return Ok(client);
-        }
         let _opening = self.opening.lock().await;
-        if let Some(client) = self.state().client.clone() {
+        if let Some(client) = self.opened() {
             return Ok(client);
         }
         let Some(opener) = &self.opener else { return Err(Failure::unreachable(&self.server)) };

@@ -7,6 +7,7 @@ mod endpoint;
 mod opener;
 mod tls;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -213,9 +214,12 @@ impl Link {
             return Err(Failure::closed());
         }
         let outstanding = endpoint.send();
-        let limit = endpoint.opening_limit(self.connect_timeout, self.response_timeout);
-        let opening = self.timers.limit(limit, endpoint.client()).await;
-        let result = match opening.unwrap_or_else(|| Err(Failure::unreachable(&endpoint.server))) {
+        let client = match endpoint.opened() {
+            Some(client) => Ok(client),
+            // In a box, since it is large, and each of the futures around it would have room for it.
+            None => Box::pin(self.open_one(endpoint)).await,
+        };
+        let result = match client {
             Ok(client) => {
                 self.count();
                 let left = until.since(self.clock.now());
@@ -233,6 +237,12 @@ impl Link {
         };
         outstanding.judge(&result);
         result
+    }
+
+    async fn open_one(&self, endpoint: &Endpoint) -> Result<Arc<Client>, Failure> {
+        let limit = endpoint.opening_limit(self.connect_timeout, self.response_timeout);
+        let opening = self.timers.limit(limit, endpoint.client()).await;
+        opening.unwrap_or_else(|| Err(Failure::unreachable(&endpoint.server)))
     }
 
     /// The member to use: the one used last unless it rests, and then the next that does not.

@@ -27,6 +27,8 @@ pub(crate) struct Waiting {
     deletions: Mutex<Deletions>,
     is_heard: watch::Sender<bool>,
     is_watching: AtomicBool,
+    /// Whether writes are heard of, too.
+    hears_writes: AtomicBool,
     /// The watcher has something to look after.
     attention: Notify,
 }
@@ -48,6 +50,7 @@ impl Waiting {
             deletions: Mutex::default(),
             is_heard: watch::Sender::new(false),
             is_watching: AtomicBool::new(false),
+            hears_writes: AtomicBool::new(false),
             attention: Notify::new(),
         })
     }
@@ -105,6 +108,9 @@ impl Waiting {
             (self.waiters.join(claim, note).ok_or_else(closed)?, deletions.is_known_after(note.seen))
         };
         self.keep_watching();
+        if self.needs_writes() {
+            self.attention.notify_one();
+        }
         let look = async {
             if !is_known {
                 self.heard().await;
@@ -157,6 +163,11 @@ impl Waiting {
     async fn heard(&self) {
         // The sender lives as long as `self`.
         let _ = self.is_heard.subscribe().wait_for(|is_heard| *is_heard).await;
+    }
+
+    /// Whether a record is counted by its writes, and nobody hears of them.
+    fn needs_writes(&self) -> bool {
+        !self.hears_writes.load(Ordering::Acquire) && self.store.silences.is_counting()
     }
 
     fn is_idle(&self) -> bool {

@@ -1,10 +1,11 @@
 //! The task that watches.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use distlock_core::Backoff;
-use etcd_client::{EventType, WatchOptions, WatchResponse, WatchStream};
+use etcd_client::{EventType, WatchFilterType, WatchOptions, WatchResponse, WatchStream};
 
 use super::Waiting;
 use crate::error::Failure;
@@ -24,6 +25,8 @@ enum Ended {
     Broken,
     /// What happened in between is not to be had any more.
     Compacted,
+    /// Another choice of events is needed from now on.
+    Outgrown,
 }
 
 /// A watch that is open: all up to and including `seen` was heard.
@@ -51,6 +54,7 @@ pub(super) async fn run(waiting: &Arc<Waiting>) {
                     seen = None;
                 }
                 Ended::Broken => waiting.store.link.failed(watch.member),
+                Ended::Outgrown => continue,
             }
             pause.reset();
         }
@@ -68,9 +72,15 @@ pub(super) async fn run(waiting: &Arc<Waiting>) {
 async fn open(waiting: &Waiting, seen: Option<i64>) -> Result<Watch, Failure> {
     let store = &waiting.store;
     store.link.count();
+    // Every lock that anybody takes is a write, so these are only asked for where a record is counted by them.
+    let hears_writes = store.silences.is_counting();
+    waiting.hears_writes.store(hears_writes, Ordering::Release);
     let open = |client: &etcd_client::Client| {
         let mut watches = client.watch_client();
         let mut options = WatchOptions::new().with_prefix();
+        if !hears_writes {
+            options = options.with_filters([WatchFilterType::NoPut]);
+        }
         if let Some(seen) = seen {
             options = options.with_start_revision(seen + 1);
         }
@@ -121,6 +131,9 @@ async fn serve(waiting: &Arc<Waiting>, watch: &mut Watch) -> Ended {
         }
         if waiting.waiters.is_closed() {
             return Ended::Unneeded;
+        }
+        if waiting.needs_writes() {
+            return Ended::Outgrown;
         }
     }
 }

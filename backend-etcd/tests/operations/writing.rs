@@ -15,6 +15,7 @@ tests! {
     a_renewal_after_a_takeover_says_lost,
     such_a_lock_outlives_its_lease_s_time,
     a_waiter_with_a_long_ttl_waits_for_a_short_one_too,
+    who_counts_writes_hears_of_them_also_if_it_listened_for_deletions_before,
 }
 
 /// The server's floor is 2 s with its default elections.
@@ -156,4 +157,34 @@ async fn a_waiter_with_a_long_ttl_waits_for_a_short_one_too() {
         matches!(two.try_lock(&waiter).await.unwrap(), distlock_core::TryLock::Acquired(_))
     })
     .await;
+}
+
+async fn who_counts_writes_hears_of_them_also_if_it_listened_for_deletions_before() {
+    let server = Server::start(&[]).await;
+    let (holder, waiter) = (server.backend().await, server.backend().await);
+    let other = request("other", LONG);
+    take(&holder, &other).await;
+    let next = queued("other", LONG);
+    let seen = busy(&waiter, &next).await;
+    let (woken, released) =
+        tokio::join!(waiter.watch_release(&next.claim, &seen), holder.unlock(&other.claim));
+    woken.unwrap();
+    assert_eq!(released.unwrap(), Release::Released);
+
+    let lease = take(&holder, &request("key", SHORT)).await;
+    let next = queued("key", LONG);
+    let seen = busy(&waiter, &next).await;
+    let write = async || assert!(matches!(holder.renew(&lease, SHORT).await, Ok(Renewal::Renewed { .. })));
+    write().await;
+    let hearing = eventually("a write is heard of before it is seen", async || {
+        // Who first sees it now counts from now.
+        let is_heard = busy(&waiter, &next).await.free_in.is_some_and(|left| left < SHORT);
+        write().await;
+        is_heard
+    });
+    tokio::select! {
+        biased;
+        woken = waiter.watch_release(&next.claim, &seen) => panic!("nothing was deleted, and yet {woken:?}"),
+        () = hearing => {}
+    }
 }

@@ -19,7 +19,8 @@ use crate::outcome::Renewal;
 use crate::timers::Timers;
 use crate::waiting::{bounded, sleep_until};
 
-/// A lock that is given back before this is not listened for.
+/// A lock that is given back before this is not listened for. It counts from the store's answer: how long that took
+/// says nothing of how long the lock will be held.
 const LISTEN_AFTER: Duration = Duration::from_millis(200);
 /// Renewals under way at once on a store that can't batch.
 const PARALLEL: usize = 16;
@@ -31,8 +32,8 @@ pub(crate) struct Watchdog {
     clock: Clock,
     timers: Timers,
     schedule: Mutex<Schedule>,
-    /// Locks whose store announces losses, not yet listened for.
-    unheard: Mutex<Vec<Arc<Held>>>,
+    /// Locks whose store announces losses, not yet listened for, and since when they are held.
+    unheard: Mutex<Vec<(Arc<Held>, Instant)>>,
     background: Arc<BackgroundTasks>,
 }
 
@@ -59,7 +60,7 @@ impl Watchdog {
     pub(crate) fn watch(&self, held: &Arc<Held>) {
         if self.backend.info().supports.loss_push && held.timing().renew_every.is_some() {
             // Nobody is woken for it: most locks are given back before the next look at the time.
-            self.unheard().push(Arc::clone(held));
+            self.unheard().push((Arc::clone(held), self.clock.now()));
         }
         let mut schedule = self.schedule();
         // A moment ago; another reading would be a good part of what a lock in memory costs.
@@ -100,8 +101,9 @@ impl Watchdog {
             return Vec::new();
         }
         let now = self.clock.now();
-        unheard.retain(|held| held.state().is_valid());
-        unheard.extract_if(.., |held| now.since(held.granted_at()) >= LISTEN_AFTER).collect()
+        unheard.retain(|(held, _)| held.state().is_valid());
+        let for_long = unheard.extract_if(.., |(_, since)| now.since(*since) >= LISTEN_AFTER);
+        for_long.map(|(held, _)| held).collect()
     }
 
     /// Renews the lock at once whenever the store hints that it may be lost: the answer tells.
@@ -189,7 +191,7 @@ impl Watchdog {
         }
     }
 
-    fn unheard(&self) -> MutexGuard<'_, Vec<Arc<Held>>> {
+    fn unheard(&self) -> MutexGuard<'_, Vec<(Arc<Held>, Instant)>> {
         self.unheard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
