@@ -14,7 +14,7 @@ impl Peer for LockService {
     const NAME: &'static str = "etcd lock service";
     const SCHEME: &'static str = "etcd";
     const DIFFERS: &'static str = "its waiters watch from a past revision, which the server serves only every 100 ms; one lease for all locks of a contender";
-    const FASTER_ALONE: &'static str = "a contender's lease was made before; here each lock has one of its own, which is one write more, unless `shared_lease` is set";
+    const FASTER_ALONE: &'static str = "a contender's one lease was made before and is not prolonged in the run; here each lock has a lease of its own, a record that names the holder, and a release that is sure of what it deletes";
 
     async fn open(url: &str, contenders: usize) -> Result<Self, Failure> {
         let hosts = url.trim_start_matches("etcd://").split(',').map(|host| format!("http://{host}"));

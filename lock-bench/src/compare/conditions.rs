@@ -5,6 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use distlock::{Error, ErrorKind, Result};
+#[cfg(target_os = "linux")]
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +25,8 @@ const MOST_UNREST: f64 = 0.50;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sample {
-    /// Median time of a byte to another thread and back over TCP on the loopback device.
+    /// Median time of a byte to another thread and back over TCP on the loopback device, on one core where the system lets
+    /// a thread choose.
     pub loopback_us: f64,
     /// Median time of writing 4 KiB and `fdatasync`, in the folder for temporary files.
     pub fdatasync_us: f64,
@@ -146,13 +149,23 @@ fn busy() -> Option<(u64, u64)> {
     Some((all - idle, all))
 }
 
+/// In a thread of its own, so that only that one is bound to a core.
 fn loopback() -> std::io::Result<f64> {
+    let exchange = std::thread::spawn(|| {
+        stay_on_one_core();
+        exchange()
+    });
+    exchange.join().unwrap_or_else(|_| Err(std::io::Error::other("measuring the loopback device panicked")))
+}
+
+fn exchange() -> std::io::Result<f64> {
     const TIMES: usize = 200;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let mut near = TcpStream::connect(listener.local_addr()?)?;
     let (mut far, _) = listener.accept()?;
     near.set_nodelay(true)?;
     far.set_nodelay(true)?;
+    // It stays on the core of the thread that starts it.
     let echo = std::thread::spawn(move || -> std::io::Result<()> {
         let mut byte = [0];
         while far.read(&mut byte)? > 0 {
@@ -170,6 +183,20 @@ fn loopback() -> std::io::Result<f64> {
     drop(near);
     let _ = echo.join();
     Ok(Spread::of(times).map_or(0.0, |times| times.median))
+}
+
+/// Between two cores a round trip takes several times as long as on one, since the other has to wake up: where the threads
+/// happen to run would look like noise.
+fn stay_on_one_core() {
+    #[cfg(target_os = "linux")]
+    if let Ok(allowed) = sched_getaffinity(None)
+        && let Some(core) = (0..CpuSet::MAX_CPU).find(|core| allowed.is_set(*core))
+    {
+        let mut one = CpuSet::new();
+        one.set(core);
+        // Where that is refused, the figure is as it comes.
+        let _ = sched_setaffinity(None, &one);
+    }
 }
 
 fn fdatasync() -> std::io::Result<f64> {

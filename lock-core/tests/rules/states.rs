@@ -1,6 +1,7 @@
 //! Rule 2: Held, then Jeopardy, then Lost, on time and with the store silent.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -86,6 +87,18 @@ struct Announcing {
     info: BackendInfo,
     store: MemoryBackend,
     loss: Notify,
+    /// How long an answer to an attempt takes.
+    slowness: Duration,
+    listened: AtomicUsize,
+}
+
+impl Announcing {
+    fn new(slowness: Duration) -> Arc<Self> {
+        let store = MemoryBackend::new();
+        let mut info = store.info().clone();
+        info.supports = info.supports.loss_push();
+        Arc::new(Self { info, store, loss: Notify::new(), slowness, listened: AtomicUsize::new(0) })
+    }
 }
 
 #[async_trait]
@@ -97,7 +110,9 @@ impl LockBackend for Announcing {
         self.store.clock()
     }
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
-        self.store.try_lock(request).await
+        let outcome = self.store.try_lock(request).await;
+        tokio::time::sleep(self.slowness).await;
+        outcome
     }
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
         self.store.renew(lease, ttl).await
@@ -106,6 +121,7 @@ impl LockBackend for Announcing {
         self.store.unlock(claim).await
     }
     async fn watch_loss(&self, _: &Lease) -> Result<()> {
+        self.listened.fetch_add(1, Ordering::Relaxed);
         self.loss.notified().await;
         Ok(())
     }
@@ -116,10 +132,7 @@ impl LockBackend for Announcing {
 
 #[tokio::test(start_paused = true)]
 async fn an_announced_loss_is_told_at_once_and_a_false_alarm_does_no_harm() {
-    let store = MemoryBackend::new();
-    let mut info = store.info().clone();
-    info.supports = info.supports.loss_push();
-    let backend = Arc::new(Announcing { info, store, loss: Notify::new() });
+    let backend = Announcing::new(Duration::ZERO);
     let client = LockClient::new(Arc::clone(&backend) as Arc<dyn LockBackend>);
     let guard = client.lock_with("k", &nine()).await.unwrap();
     tokio::time::sleep(ms(10)).await;
@@ -131,6 +144,21 @@ async fn an_announced_loss_is_told_at_once_and_a_false_alarm_does_no_harm() {
     backend.loss.notify_waiters();
     assert_eq!(guard.lost().await, LostReason::Expired);
     assert!(start.elapsed() <= ms(2), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_lock_that_is_held_for_long_is_listened_for_however_slow_its_grant_was() {
+    let backend = Announcing::new(secs(1));
+    let client = LockClient::new(Arc::clone(&backend) as Arc<dyn LockBackend>);
+    for _ in 0..20 {
+        let guard = client.lock_with("k", &nine()).await.unwrap();
+        tokio::time::sleep(ms(150)).await;
+        guard.unlock().await.unwrap();
+    }
+    assert_eq!(backend.listened.load(Ordering::Relaxed), 0);
+    let guard = client.lock_with("k", &nine()).await.unwrap();
+    crate::rig::until("it is listened for", || backend.listened.load(Ordering::Relaxed) == 1).await;
+    guard.unlock().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
