@@ -101,8 +101,9 @@ pub(crate) fn calls(events: &[&Event]) -> BTreeMap<u64, u64> {
 pub(crate) fn of(events: &[&Event]) -> Vec<Hold> {
     let calls = calls(events);
     let mut holds: Vec<Hold> = Vec::new();
+    let mut lasts: BTreeMap<&str, usize> = BTreeMap::new();
     for event in events {
-        let last = holds.iter().rposition(|hold| hold.owner == event.owner);
+        let last = lasts.get(event.owner.as_str()).copied();
         match event.what {
             What::Granted { op, token, valid_until, .. } => {
                 if let Some(hold) = last.map(|at| &mut holds[at])
@@ -131,6 +132,7 @@ pub(crate) fn of(events: &[&Event]) -> Vec<Hold> {
                     closed: None,
                 };
                 hold.extend(event.at, valid_until);
+                lasts.insert(&event.owner, holds.len());
                 holds.push(hold);
             }
             What::Renewed { valid_until: until, .. } | What::Valid { until } => {

@@ -19,6 +19,10 @@ pub(crate) fn check(key: &str, events: &[&Event], holds: &[Hold], promises: Prom
 /// Renewals and releases that succeeded while somebody else held the lock for sure.
 fn foreign_successes(key: &str, events: &[&Event], holds: &[Hold], exclusion: bool) -> Vec<Violation> {
     let calls = calls(events);
+    let mut firsts: BTreeMap<&str, u64> = BTreeMap::new();
+    for hold in holds {
+        firsts.entry(&hold.owner).or_insert(hold.token);
+    }
     let mut violations = Vec::new();
     for event in events {
         let (op, what) = match event.what {
@@ -27,10 +31,11 @@ fn foreign_successes(key: &str, events: &[&Event], holds: &[Hold], exclusion: bo
             _ => continue,
         };
         let Some(&left) = calls.get(&op) else { continue };
-        let own = holds.iter().find(|hold| hold.owner == event.owner).map(|hold| hold.token);
-        let counts = |hold: &&Hold| exclusion || own.is_some_and(|own| own < hold.token);
-        let mut others = holds.iter().filter(|hold| hold.owner != event.owner).filter(counts);
-        let victim = others.find(|hold| hold.covers(left, event.at));
+        let own = firsts.get(event.owner.as_str());
+        let counts = |hold: &&Hold| exclusion || own.is_some_and(|own| *own < hold.token);
+        // First the instants: names take longer to compare, and a history has many holds.
+        let mut then = holds.iter().filter(|hold| hold.covers(left, event.at)).filter(counts);
+        let victim = then.find(|hold| hold.owner != event.owner);
         if let Some(victim) = victim {
             violations.push(Violation::new(
                 "H4",

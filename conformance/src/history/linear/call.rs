@@ -200,9 +200,9 @@ fn left_the_queue(
     owner: &str,
     queued: u64,
 ) -> Option<u64> {
-    let unlocks = events.iter().filter(|event| event.owner == owner && event.at >= queued);
-    let answers = unlocks.filter_map(|event| match event.what {
-        What::Unlock { op, .. } => outcomes.get(&op),
+    let later = events.iter().filter(|event| event.at >= queued);
+    let answers = later.filter_map(|event| match event.what {
+        What::Unlock { op, .. } if event.owner == owner => outcomes.get(&op),
         _ => None,
     });
     answers.filter(|answer| matches!(answer.what, What::Unlocked { .. })).map(|answer| answer.at).min()
