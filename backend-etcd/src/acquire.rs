@@ -214,7 +214,7 @@ async fn keep(store: &Store, standing: &Standing) -> Result<Option<StoreLease>, 
     if is_young(store, lease) {
         return Ok(Some(lease));
     }
-    let kept = Box::pin(store.keepalives.keep_one(&store.link, &store.clock, lease.id)).await?;
+    let kept = store.keepalives.keep_one(&store.link, &store.clock, lease.id).await?;
     if let (Some(shared), Some(lease)) = (&store.shared, kept) {
         shared.prolonged(lease).await;
     }

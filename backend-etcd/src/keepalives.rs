@@ -63,7 +63,8 @@ impl Keepalives {
         clock: &Clock,
         id: i64,
     ) -> Result<Option<StoreLease>, Failure> {
-        Ok(self.keep(link, clock, &[id]).await?.pop().flatten())
+        // In a box, since it is large, and an attempt at a lock has room for it that seldom needs it.
+        Ok(Box::pin(self.keep(link, clock, &[id])).await?.pop().flatten())
     }
 
     /// Drops all streams.

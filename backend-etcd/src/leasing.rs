@@ -25,8 +25,7 @@ pub(crate) async fn refresh(store: &Store, lease: StoreLease, is_used: bool) -> 
     if store.shared.is_some() || !is_used || is_young(store, lease) {
         return lease;
     }
-    // In a box, as it is seldom needed and large.
-    let kept = Box::pin(store.keepalives.keep_one(&store.link, &store.clock, lease.id)).await;
+    let kept = store.keepalives.keep_one(&store.link, &store.clock, lease.id).await;
     kept.ok().flatten().unwrap_or(lease)
 }
 
