@@ -129,6 +129,9 @@ impl LockBackend for Flawed {
         if self.is(Flaw::TroubleIsBusy) && self.one_in(8) {
             return Ok(TryLock::Busy(Busy::unknown()));
         }
+        if self.is(Flaw::AStaleLeaderExpires) && self.one_in(4) {
+            self.store.expire_now(&stored.claim.key);
+        }
         let answer = self.store.try_lock(&stored).await?;
         if self.is(Flaw::ALostAnswerIsBusy) && self.one_in(8) {
             return Ok(TryLock::Busy(Busy::unknown()));
@@ -146,9 +149,6 @@ impl LockBackend for Flawed {
     }
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
         self.tick();
-        if self.is(Flaw::AStaleLeaderExpires) && self.one_in(4) {
-            self.store.expire_now(&lease.claim.key);
-        }
         let stored = self.lease(lease);
         let renewal = self.store.renew(&stored, ttl).await?;
         if self.is(Flaw::RenewRecreates) && renewal == Renewal::Lost(LostReason::Expired) {

@@ -29,7 +29,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Runs seeds on all cores until one fails.
+/// Runs seeds on all cores until one fails; of those that do at the same time it is the first, so that none is passed over.
 fn first_failure(from: u64, seeds: u64, flaw: Flaw) -> (Option<Outcome>, Totals) {
     let next = AtomicU64::new(from);
     let stop = AtomicBool::new(false);
@@ -53,7 +53,10 @@ fn first_failure(from: u64, seeds: u64, flaw: Flaw) -> (Option<Outcome>, Totals)
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let ends = threads.into_iter().map(|thread| thread.join().expect("no run panics"));
-        ends.reduce(|(one, sum), (other, more)| (one.or(other), sum.plus(more))).expect("there is a thread")
+        let first =
+            |one: Option<Outcome>, other| one.into_iter().chain(other).min_by_key(|outcome| outcome.seed);
+        ends.reduce(|(one, sum), (other, more)| (first(one, other), sum.plus(more)))
+            .expect("there is a thread")
     })
 }
 
