@@ -8,7 +8,7 @@ use distlock_core::{
 
 use crate::error::{Failure, Verdict};
 use crate::leases::{StoreLease, ended_over_and_over, whole_seconds};
-use crate::leasing::{begin, is_young, lease_for, no_lease, put_by, refresh, settle};
+use crate::leasing::{is_young, lease_for, no_lease, put_by, refresh, rule_out, settle};
 use crate::queue::{self, Added, Entry, View};
 use crate::record::{Kind, Record};
 use crate::standing::Standing;
@@ -56,7 +56,8 @@ pub(crate) fn refuse_other_modes(request: &LockRequest) -> Result<()> {
 /// The attempt of a claim of which nothing is known, though its record may be there.
 async fn afresh(store: &Store, request: &LockRequest, ttl: Duration) -> Result<Step> {
     let claim = &request.claim;
-    let (mut lease, is_used) = match store.standings.in_doubt(claim) {
+    let doubt = store.standings.in_doubt(claim);
+    let (mut lease, is_used) = match doubt {
         // What an earlier attempt wrote, if it did, belongs to it.
         Some(lease) => (lease, true),
         None => lease_for(store, ttl).await?,
@@ -66,7 +67,7 @@ async fn afresh(store: &Store, request: &LockRequest, ttl: Duration) -> Result<S
     loop {
         record.base = store.floor.seen().value;
         let sent = store.clock.now();
-        begin(store, claim, lease);
+        store.standings.begin(claim, lease);
         let adding = async {
             if request.queue {
                 join(store, claim, &record, lease.id).await
@@ -76,16 +77,19 @@ async fn afresh(store: &Store, request: &LockRequest, ttl: Duration) -> Result<S
         };
         let (kept, added) = futures_util::join!(refresh(store, lease, is_used), adding);
         lease = kept;
-        settle(store, claim, &added);
+        settle(store, claim, &added, doubt.is_none());
         match added {
-            Ok(Added::FloorRaised) => {}
+            Ok(Added::Outdated) => {}
             Ok(Added::Yes(view)) => {
                 return added_record(store, request, view, Written { record, lease, sent });
             }
             Ok(Added::No(view)) if view.own.is_some() => return known(store, request, &view, lease),
             Ok(Added::No(view)) => {
                 if let Some(free_in) = outlasted(store, request, &view).await? {
-                    put_by(store, ttl, lease).await?;
+                    match doubt {
+                        Some(lease) => rule_out(store, claim, lease).await?,
+                        None => put_by(store, ttl, lease).await?,
+                    }
                     return Ok(Step::Done(busy(store, &view, free_in)?));
                 }
             }

@@ -6,7 +6,7 @@ use distlock_core::{Busy, Lease, LockRequest, Result, TryLock};
 
 use crate::acquire::{self, busy, grant, kind, refuse_other_modes};
 use crate::leases::whole_seconds;
-use crate::leasing::{begin, lease_for, no_lease, refresh, settle};
+use crate::leasing::{lease_for, no_lease, refresh, settle};
 use crate::queue::{self, Entry, Replaced, View};
 use crate::record::Record;
 use crate::renew;
@@ -31,6 +31,10 @@ pub(crate) async fn hand_over(
         let view = queue::look(store, &next.claim, None).await?;
         return gone(store, lease, next, &view).await;
     };
+    // The release rules out what is in doubt.
+    if [&lease.claim, &next.claim].iter().any(|claim| store.standings.in_doubt(claim).is_some()) {
+        return Ok(TryLock::Busy(Busy::unknown()));
+    }
     if let Some(waiting) = store.standings.of(&next.claim) {
         return make_way(store, lease, &old, next, waiting.created).await;
     }
@@ -58,13 +62,13 @@ async fn pass_on(
         record.base = store.floor.seen().value;
         let sent = store.clock.now();
         if !takes_lease {
-            begin(store, &next.claim, store_lease);
+            store.standings.begin(&next.claim, store_lease);
         }
         let replacing =
             queue::replace(store, &lease.claim, old.created, &next.claim, &record, store_lease.id);
         let (kept, replaced) = futures_util::join!(refresh(store, store_lease, is_used), replacing);
         store_lease = kept;
-        settle(store, &next.claim, &replaced);
+        settle(store, &next.claim, &replaced, true);
         match replaced {
             Ok(Replaced::FloorRaised) => {}
             Ok(Replaced::Yes(view)) => {

@@ -29,21 +29,32 @@ pub(crate) async fn refresh(store: &Store, lease: StoreLease, is_used: bool) -> 
     kept.ok().flatten().unwrap_or(lease)
 }
 
-/// A record is about to be written for a claim. A lease of its own is not used for others until it is known what came of that.
-pub(crate) fn begin(store: &Store, claim: &Claim, lease: StoreLease) {
-    if store.shared.is_none() {
-        store.standings.begin(claim, lease);
-    }
-}
-
-/// It is known, unless this is an error that leaves it open.
-pub(crate) fn settle<T>(store: &Store, claim: &Claim, outcome: &Result<T, Failure>) {
-    if outcome.as_ref().err().is_none_or(|failure| failure.error.effect() == Effect::None) {
+/// What came of a request that was sent to write a claim's record. `is_only`: no earlier one of the claim is in doubt, which
+/// might still be carried out, whatever came of this one.
+pub(crate) fn settle<T>(store: &Store, claim: &Claim, outcome: &Result<T, Failure>, is_only: bool) {
+    let is_known = match outcome {
+        // Nothing can be written by it any more.
+        Err(failure) if failure.is_no_lease() => true,
+        Err(failure) => is_only && failure.error.effect() == Effect::None,
+        Ok(_) => is_only,
+    };
+    if is_known {
         store.standings.settle(claim);
     }
 }
 
-/// Puts by a lease that no record was written for.
+/// Sees to it that no request in doubt writes the claim's record any more: it would be kept as long as its lease is, which
+/// others may use. One that wrote it already has done so on a shared lease; one of the claim's own is ended.
+pub(crate) async fn rule_out(store: &Store, claim: &Claim, lease: StoreLease) -> Result<(), Failure> {
+    match &store.shared {
+        Some(shared) => shared.rule_out(store, lease.id).await?,
+        None => drop(revoke(store, lease.id).await?),
+    }
+    store.standings.settle(claim);
+    Ok(())
+}
+
+/// Puts by a lease that no record was written for, and none can be any more.
 pub(crate) async fn put_by(store: &Store, ttl: Duration, lease: StoreLease) -> Result<(), Failure> {
     if store.shared.is_none() {
         match store.spares.place(store.clock.now()) {

@@ -69,6 +69,11 @@ impl Names {
         [&self.prefix, &b"\0floor"[..]].concat()
     }
 
+    /// What is written when records that may still be on their way to a shared lease are not wanted any more.
+    pub(crate) fn epoch(&self, lease: i64) -> Vec<u8> {
+        [&self.prefix, &b"\0epoch/"[..], lease.to_string().as_bytes()].concat()
+    }
+
     /// Where the highest token is stored that was admitted to write what a lock protects.
     pub(crate) fn fence(&self, key: &LockKey) -> Vec<u8> {
         [&self.prefix, &b"\0fence/"[..], key.as_bytes()].concat()

@@ -46,8 +46,8 @@ pub(crate) enum Added {
     /// It was there already, or, in a try that wants the lock at once, others are. Of a longer queue the view then
     /// does not show the last.
     No(View),
-    /// The token floor had been raised, and is known again: try once more.
-    FloorRaised,
+    /// The token floor had been raised, or all that was on its way ruled out, which is known now: try once more.
+    Outdated,
 }
 
 /// How an attempt to put one record in the place of another went.
@@ -97,12 +97,12 @@ pub(crate) async fn join(
     record: &Record,
     lease: i64,
 ) -> Result<Added, Failure> {
-    let (own, floor) = (store.names.record(claim), store.floor.seen());
+    let own = store.names.record(claim);
     let is_absent = Compare::create_revision(own.clone(), CompareOp::Equal, 0);
     // Before the write, so that of a free lock there is nothing to read.
     let then = [first(store, &claim.key), last(store, &claim.key), put(&own, record, lease)];
-    let txn = Txn::new().when([is_absent, floor.is_unchanged(store)]).and_then(then);
-    add(store, txn.or_else([get(own.clone())]), own).await
+    let txn = Txn::new().when(still_wanted(store, is_absent, lease)).and_then(then);
+    add(store, txn.or_else([get(own.clone())]), own, lease).await
 }
 
 /// Adds the claim's record if the queue is empty.
@@ -114,7 +114,7 @@ pub(crate) async fn take(
 ) -> Result<Added, Failure> {
     let own = store.names.record(claim);
     let otherwise = [get(own.clone()), first(store, &claim.key)];
-    add(store, if_empty(store, claim, &own, record, lease).or_else(otherwise), own).await
+    add(store, if_empty(store, claim, &own, record, lease).or_else(otherwise), own, lease).await
 }
 
 /// The same, without finding out what stands against it: a lock that is free costs no more than its write. `None` if
@@ -138,15 +138,22 @@ fn alone(own: Vec<u8>, revision: i64) -> View {
 }
 
 fn if_empty(store: &Store, claim: &Claim, own: &[u8], record: &Record, lease: i64) -> Txn {
-    let (floor, queue) = (store.floor.seen(), store.names.queue(&claim.key));
+    let queue = store.names.queue(&claim.key);
     let end = after(&queue);
     let is_empty = Compare::create_revision(queue, CompareOp::Equal, 0).with_range(end);
-    Txn::new().when([is_empty, floor.is_unchanged(store)]).and_then([put(own, record, lease)])
+    Txn::new().when(still_wanted(store, is_empty, lease)).and_then([put(own, record, lease)])
+}
+
+/// The conditions of a new record: this one, and that nothing was written since that rules it out.
+fn still_wanted(store: &Store, condition: Compare, lease: i64) -> Vec<Compare> {
+    let mut conditions = vec![condition, store.floor.seen().is_unchanged(store)];
+    conditions.extend(store.shared.as_ref().map(|shared| shared.is_unchanged(store, lease)));
+    conditions
 }
 
 /// Every part of such a transaction travels to the server and into its log, also those that are not carried
 /// out; so what hardly ever matters is asked for by a request of its own.
-async fn add(store: &Store, txn: Txn, own: Vec<u8>) -> Result<Added, Failure> {
+async fn add(store: &Store, txn: Txn, own: Vec<u8>, lease: i64) -> Result<Added, Failure> {
     let answer = store.txn(Repeat::Never, &txn).await?;
     let (revision, counts) = (answer.revision, answer.counts);
     let mut ranges = answer.ranges.into_iter().map(|mut found| found.pop());
@@ -159,7 +166,10 @@ async fn add(store: &Store, txn: Txn, own: Vec<u8>) -> Result<Added, Failure> {
     let (own, first) = (next(), next());
     if own.is_none() && first.is_none() {
         store.floor.read(store).await.map_err(refused)?;
-        return Ok(Added::FloorRaised);
+        if let Some(shared) = &store.shared {
+            shared.read_epoch(store, lease).await?;
+        }
+        return Ok(Added::Outdated);
     }
     let is_alone = counts.get(1) == Some(&1);
     let last = first.as_ref().filter(|_| is_alone).map(|first| first.name.clone());

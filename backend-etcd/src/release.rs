@@ -4,6 +4,7 @@ use distlock_core::{Claim, LostReason, Release, Result};
 
 use crate::error::Failure;
 use crate::leases::revoke;
+use crate::leasing::rule_out;
 use crate::queue::{self, Entry, View};
 use crate::record::Kind;
 use crate::spares::Place;
@@ -14,16 +15,22 @@ use crate::store::Store;
 ///
 /// The lease is kept for the next lock. If there are enough of those, it is ended, which takes the record along.
 pub(crate) async fn unlock(store: &Store, claim: &Claim) -> Result<Release> {
-    if let Some(lease) = store.standings.in_doubt(claim) {
-        // What is still on its way can't be written without it.
-        revoke(store, lease.id).await?;
-        store.standings.settle(claim);
-    }
+    let mut doubt = store.standings.in_doubt(claim);
     let standing = store.standings.forget(claim);
-    let place = store.spares.place(store.clock.now());
-    if let Some(standing) = standing.as_ref().filter(|standing| standing.is_granted)
-        && give_back(store, claim, standing, place.is_some()).await?
-    {
+    let place = if doubt.is_none() { store.spares.place(store.clock.now()) } else { None };
+    // On a shared lease what arrives after the deletion would stay. A lease of its own takes along what arrived.
+    if let Some(lease) = doubt.take_if(|_| store.shared.is_some()) {
+        rule_out(store, claim, lease).await?;
+    }
+    let held = standing.as_ref().filter(|standing| standing.is_granted);
+    let is_released = match held {
+        Some(standing) => give_back(store, claim, standing, place.is_some()).await?,
+        None => false,
+    };
+    if let Some(lease) = doubt {
+        rule_out(store, claim, lease).await?;
+    }
+    if let Some(standing) = held.filter(|_| is_released) {
         keep_lease(standing, place);
         return Ok(Release::Released);
     }

@@ -1,12 +1,16 @@
 //! One lease for all locks of a client.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use distlock_core::{Effect, Error, ErrorKind, Result};
+use etcd_client::{Compare, CompareOp, PutOptions, Txn, TxnOp};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::Failure;
 use crate::leases::{StoreLease, obtain};
+use crate::link::Repeat;
+use crate::queue::get;
 use crate::store::Store;
 
 /// One lease for all locks of a client, which end together with it.
@@ -14,11 +18,19 @@ use crate::store::Store;
 pub(crate) struct Shared {
     ttl: Duration,
     current: AsyncMutex<Option<StoreLease>>,
+    epoch: Mutex<Epoch>,
+}
+
+/// What was written last to rule out records of a lease: its revision, or 0 where nothing was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Epoch {
+    lease: i64,
+    modified: i64,
 }
 
 impl Shared {
     pub(crate) fn new(ttl: Duration) -> Self {
-        Self { ttl, current: AsyncMutex::new(None) }
+        Self { ttl, current: AsyncMutex::new(None), epoch: Mutex::default() }
     }
 
     /// Refuses a ttl that the lease can't give.
@@ -60,6 +72,38 @@ impl Shared {
         }
     }
 
+    /// The condition of a new record on this lease that it was not ruled out.
+    pub(crate) fn is_unchanged(&self, store: &Store, lease: i64) -> Compare {
+        let epoch = *self.epoch();
+        let modified = if epoch.lease == lease { epoch.modified } else { 0 };
+        Compare::mod_revision(store.names.epoch(lease), CompareOp::Equal, modified)
+    }
+
+    /// Refuses all new records on this lease that are still on their way. A request of this client that waits for its answer is
+    /// refused, too, and sent again.
+    pub(crate) async fn rule_out(&self, store: &Store, lease: i64) -> Result<(), Failure> {
+        let options = PutOptions::new().with_lease(lease);
+        let write = Txn::new().and_then([TxnOp::put(store.names.epoch(lease), "", Some(options))]);
+        match store.txn(Repeat::Freely, &write).await {
+            Ok(answer) => {
+                self.note(lease, answer.revision);
+                Ok(())
+            }
+            // Then nothing can be written on it anyway.
+            Err(failure) if failure.is_no_lease() => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Reads what was written last to rule out records of this lease.
+    pub(crate) async fn read_epoch(&self, store: &Store, lease: i64) -> Result<(), Failure> {
+        let read = Txn::new().and_then([get(store.names.epoch(lease))]);
+        let answer = store.txn(Repeat::Freely, &read).await?;
+        let found = answer.ranges.into_iter().flatten().next();
+        self.note(lease, found.map_or(0, |entry| entry.modified));
+        Ok(())
+    }
+
     /// It was prolonged.
     pub(crate) async fn prolonged(&self, lease: StoreLease) {
         if let Some(current) = &mut *self.current.lock().await
@@ -68,5 +112,17 @@ impl Shared {
         {
             *current = lease;
         }
+    }
+
+    fn note(&self, lease: i64, modified: i64) {
+        let mut epoch = self.epoch();
+        if epoch.lease != lease || epoch.modified < modified {
+            *epoch = Epoch { lease, modified };
+        }
+    }
+
+    fn epoch(&self) -> MutexGuard<'_, Epoch> {
+        // Every change is complete before anything can panic.
+        self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,6 +11,7 @@
 mod administering;
 mod contending;
 mod costs;
+mod doubting;
 #[cfg(feature = "tls")]
 mod encrypting;
 mod fencing;
@@ -26,6 +27,7 @@ fn main() -> std::process::ExitCode {
         administering::tests(),
         contending::tests(),
         costs::tests(),
+        doubting::tests(),
         #[cfg(feature = "tls")]
         encrypting::tests(),
         fencing::tests(),
