@@ -1,5 +1,7 @@
 //! What happened, as one line each.
 
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use distlock_core::Instant;
@@ -12,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct Event {
     /// When: read before a call leaves and after its answer arrived.
     pub at: u64,
-    /// The process that saw it.
+    /// The process that saw it, by a number of its own.
     pub process: u32,
     /// The key, in its escaped form; empty where no key is concerned.
     pub key: String,
@@ -27,14 +29,18 @@ impl Event {
     /// An event of this process.
     #[must_use]
     pub fn new(at: Instant, key: impl ToString, owner: impl ToString, what: What) -> Self {
-        Self {
-            at: at.as_nanos(),
-            process: std::process::id(),
-            key: key.to_string(),
-            owner: owner.to_string(),
-            what,
-        }
+        Self { at: at.as_nanos(), process: process(), key: key.to_string(), owner: owner.to_string(), what }
     }
+}
+
+/// A number that no other process has. The system's ids come again, in a long run of many short processes within minutes.
+pub(super) fn process() -> u32 {
+    static NUMBER: LazyLock<u32> = LazyLock::new(|| {
+        let [first, second, third, fourth, ..] =
+            RandomState::new().hash_one(std::process::id()).to_ne_bytes();
+        u32::from_ne_bytes([first, second, third, fourth])
+    });
+    *NUMBER
 }
 
 /// The kinds of event. `op` links a call to its answer; a call without an answer was dropped, or its

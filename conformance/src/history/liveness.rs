@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::event::{Event, What, nanos};
+use super::spans::Spans;
 use super::{Promises, Violation};
 use super::{ends, queue};
 use std::collections::BTreeMap;
@@ -21,6 +22,15 @@ struct Possible<'a> {
     queued: bool,
 }
 
+impl Possible<'_> {
+    /// What had been answered when a release left was gone when that one was answered, at `at`.
+    fn end(&mut self, left: u64, at: u64) {
+        if self.answered.is_some_and(|answered| answered <= left) {
+            self.until = self.until.min(at);
+        }
+    }
+}
+
 pub(crate) fn check(key: &str, events: &[&Event], promises: Promises, delay: Duration) -> Vec<Violation> {
     let mut violations =
         baseless_refusals(key, events, nanos(promises.lateness + delay), nanos(promises.place));
@@ -32,7 +42,8 @@ pub(crate) fn check(key: &str, events: &[&Event], promises: Promises, delay: Dur
 }
 
 fn baseless_refusals(key: &str, events: &[&Event], lateness: u64, place: u64) -> Vec<Violation> {
-    let possible = possible(events, lateness, place);
+    let possible = possible(events, lateness, place).into_iter();
+    let possible = Spans::new(possible.map(|stretch| (stretch.from, stretch.until, stretch.owner)));
     let mut asked = BTreeMap::new();
     let mut violations = Vec::new();
     for event in events {
@@ -43,10 +54,7 @@ fn baseless_refusals(key: &str, events: &[&Event], lateness: u64, place: u64) ->
             }
             What::Busy { op } => {
                 let Some(&from) = asked.get(&op) else { continue };
-                let reason = possible
-                    .iter()
-                    .any(|other| other.owner != event.owner && other.from <= event.at && other.until >= from);
-                if !reason {
+                if !possible.during(from, event.at).any(|owner| *owner != event.owner) {
                     violations.push(Violation::new(
                         "H5",
                         key,
@@ -68,6 +76,7 @@ fn possible<'a>(events: &[&'a Event], lateness: u64, place: u64) -> Vec<Possible
     let mut unlocks: BTreeMap<u64, u64> = BTreeMap::new();
     let mut queues: BTreeMap<u64, bool> = BTreeMap::new();
     let mut ttls: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut of_owner: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for event in events {
         match event.what {
             What::Ask { op, ttl, .. } | What::Renew { op, ttl } => {
@@ -78,6 +87,7 @@ fn possible<'a>(events: &[&'a Event], lateness: u64, place: u64) -> Vec<Possible
                 // Until it is answered it may land at any time, and then be a place in the queue.
                 let place = if matches!(event.what, What::Ask { queue: true, .. }) { place } else { 0 };
                 let until = event.at.saturating_add(ttl).saturating_add(lateness).saturating_add(place);
+                of_owner.entry(&event.owner).or_default().push(op);
                 possible.insert(
                     op,
                     Possible { owner: &event.owner, from: event.at, until, answered: None, queued: false },
@@ -112,15 +122,16 @@ fn possible<'a>(events: &[&'a Event], lateness: u64, place: u64) -> Vec<Possible
             What::Unlock { op, .. } | What::Force { op } => {
                 unlocks.insert(op, event.at);
             }
-            What::Unlocked { op, .. } | What::Forced { op } => {
+            What::Unlocked { op, .. } => {
                 let left = unlocks.get(&op).copied().unwrap_or(event.at);
-                let all = matches!(event.what, What::Forced { .. });
-                for stretch in possible.values_mut() {
-                    let of_owner = if all { !stretch.queued } else { stretch.owner == event.owner };
-                    if of_owner && stretch.answered.is_some_and(|answered| answered <= left) {
-                        stretch.until = stretch.until.min(event.at);
-                    }
+                for op in of_owner.get(event.owner.as_str()).into_iter().flatten() {
+                    possible.entry(*op).and_modify(|stretch| stretch.end(left, event.at));
                 }
+            }
+            What::Forced { op } => {
+                let left = unlocks.get(&op).copied().unwrap_or(event.at);
+                let held = possible.values_mut().filter(|stretch| !stretch.queued);
+                held.for_each(|stretch| stretch.end(left, event.at));
             }
             _ => {}
         }

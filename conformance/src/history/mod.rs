@@ -31,6 +31,7 @@ mod recorder;
 mod resource;
 #[cfg(test)]
 mod script;
+mod spans;
 
 use std::fmt;
 use std::time::Duration;

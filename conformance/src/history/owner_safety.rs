@@ -4,20 +4,29 @@ use std::collections::BTreeMap;
 
 use super::event::{Event, What, nanos};
 use super::holds::{Hold, calls};
+use super::spans::Spans;
 use super::{Promises, Violation};
 
 /// Where a failover may lose a hold, its holder and the next one overlap, and the store rightly shows
 /// and serves the next one: then only what an earlier owner, by its token, did to a later one counts.
 pub(crate) fn check(key: &str, events: &[&Event], holds: &[Hold], promises: Promises) -> Vec<Violation> {
-    let mut violations = foreign_successes(key, events, holds, promises.exclusion);
+    let pieces = holds.iter().flat_map(|hold| hold.pieces.iter().map(move |piece| (piece, hold)));
+    let pieces = Spans::new(pieces.map(|(piece, hold)| (piece.from, piece.until, hold)));
+    let mut violations = foreign_successes(key, events, holds, &pieces, promises.exclusion);
     if promises.exclusion {
-        violations.extend(wrong_sights(key, events, holds, nanos(promises.sight)));
+        violations.extend(wrong_sights(key, events, &pieces, nanos(promises.sight)));
     }
     violations
 }
 
 /// Renewals and releases that succeeded while somebody else held the lock for sure.
-fn foreign_successes(key: &str, events: &[&Event], holds: &[Hold], exclusion: bool) -> Vec<Violation> {
+fn foreign_successes(
+    key: &str,
+    events: &[&Event],
+    holds: &[Hold],
+    pieces: &Spans<&Hold>,
+    exclusion: bool,
+) -> Vec<Violation> {
     let calls = calls(events);
     let mut firsts: BTreeMap<&str, u64> = BTreeMap::new();
     for hold in holds {
@@ -32,9 +41,9 @@ fn foreign_successes(key: &str, events: &[&Event], holds: &[Hold], exclusion: bo
         };
         let Some(&left) = calls.get(&op) else { continue };
         let own = firsts.get(event.owner.as_str());
-        let counts = |hold: &&Hold| exclusion || own.is_some_and(|own| *own < hold.token);
-        // First the instants: names take longer to compare, and a history has many holds.
-        let mut then = holds.iter().filter(|hold| hold.covers(left, event.at)).filter(counts);
+        let counts = |hold: &&&Hold| exclusion || own.is_some_and(|own| *own < hold.token);
+        let mut then =
+            pieces.during(left, event.at).filter(|hold| hold.covers(left, event.at)).filter(counts);
         let victim = then.find(|hold| hold.owner != event.owner);
         if let Some(victim) = victim {
             violations.push(Violation::new(
@@ -51,7 +60,7 @@ fn foreign_successes(key: &str, events: &[&Event], holds: &[Hold], exclusion: bo
 }
 
 /// Looks into the store that show somebody else, or less time than before, under a definite hold.
-fn wrong_sights(key: &str, events: &[&Event], holds: &[Hold], exact_to: u64) -> Vec<Violation> {
+fn wrong_sights(key: &str, events: &[&Event], pieces: &Spans<&Hold>, exact_to: u64) -> Vec<Violation> {
     let calls = calls(events);
     let mut violations = Vec::new();
     // For each holder the end that its record must not fall below: look left + time left.
@@ -59,7 +68,8 @@ fn wrong_sights(key: &str, events: &[&Event], holds: &[Hold], exact_to: u64) -> 
     for event in events {
         let What::Seen { op, holder, token, left } = &event.what else { continue };
         let Some(&looked) = calls.get(op) else { continue };
-        let Some(hold) = holds.iter().find(|hold| hold.covers(looked, event.at)) else { continue };
+        let mut then = pieces.during(looked, event.at);
+        let Some(hold) = then.find(|hold| hold.covers(looked, event.at)) else { continue };
         if holder.as_ref() != Some(&hold.owner) || token.is_some_and(|token| token != hold.token) {
             violations.push(Violation::new(
                 "H4",

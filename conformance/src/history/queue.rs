@@ -1,6 +1,6 @@
 //! H5, on stores that declare it: waiters are served in the order in which they queued.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Violation;
 use super::event::{Event, What};
@@ -32,10 +32,17 @@ impl Stay<'_> {
 /// Pairs of waiters of which the later one was served first. Only stays whose enqueueing the store
 /// had acknowledged before the other one asked are compared.
 pub(crate) fn inversions(key: &str, events: &[&Event]) -> Vec<Violation> {
-    let served: Vec<Stay<'_>> = stays(events).into_iter().filter(|stay| stay.token.is_some()).collect();
+    let mut served: Vec<Stay<'_>> = stays(events).into_iter().filter(|stay| stay.token.is_some()).collect();
+    served.sort_by_key(|stay| stay.token);
     let mut violations = Vec::new();
-    for early in served.iter().filter(|stay| !stay.lapsed) {
-        for late in served.iter().filter(|late| late.asked > early.queued && late.token < early.token) {
+    // When the one asked that asked last of those that were served before.
+    let mut latest = 0;
+    for (at, early) in served.iter().enumerate() {
+        let passed = !early.lapsed && latest > early.queued;
+        latest = early.asked.max(latest);
+        // Only where somebody was passed there is reason to look who passed.
+        let before = if passed { &served[..at] } else { &[] };
+        for late in before.iter().filter(|late| late.asked > early.queued && late.token < early.token) {
             violations.push(Violation::new(
                 "H5",
                 key,
@@ -54,6 +61,7 @@ fn stays<'a>(events: &[&'a Event]) -> Vec<Stay<'a>> {
     let mut first_asks: BTreeMap<&str, u64> = BTreeMap::new();
     let mut waiting: BTreeMap<&str, Stay<'a>> = BTreeMap::new();
     let mut over: Vec<Stay<'a>> = Vec::new();
+    let mut grants: BTreeSet<(&str, u64)> = BTreeSet::new();
     for event in events {
         match event.what {
             What::Ask { op, queue, handed, ttl } => {
@@ -74,16 +82,18 @@ fn stays<'a>(events: &[&'a Event]) -> Vec<Stay<'a>> {
                 stay.refresh(event.at, asked);
             }
             What::Granted { op, token, .. } => {
-                if over.iter().any(|stay| stay.owner == event.owner && stay.token == Some(token)) {
+                if grants.contains(&(event.owner.as_str(), token)) {
                     // A repeat of an attempt that was served before.
                     continue;
                 }
                 if let Some(mut stay) = waiting.remove(event.owner.as_str()) {
                     stay.refresh(event.at, event.at);
                     stay.token = Some(token);
+                    grants.insert((&event.owner, token));
                     over.push(stay);
                 } else if let Some(&(asked, true, ttl)) = asks.get(&op) {
                     // Served at once: it never waited, but it must not have passed anybody.
+                    grants.insert((&event.owner, token));
                     over.push(Stay {
                         owner: &event.owner,
                         asked: first_asks.get(event.owner.as_str()).copied().unwrap_or(asked),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use distlock_core::{Clock, Instant};
 
-use super::event::{Event, What};
+use super::event::{Event, What, process};
 
 /// Collects events of one process, in memory or, so that they outlive a kill, in a file of JSON lines.
 #[derive(Debug)]
@@ -39,6 +39,14 @@ impl Recorder {
         Ok(Self::with(clock, Sink::File(File::options().create(true).append(true).open(path)?)))
     }
 
+    /// A recorder that does so in a file of this process in a folder, whose name ends in `.jsonl`.
+    ///
+    /// # Errors
+    /// If the file can't be opened.
+    pub fn in_folder(clock: Clock, folder: &Path) -> std::io::Result<Self> {
+        Self::to_file(clock, &folder.join(format!("{}.jsonl", process())))
+    }
+
     const fn with(clock: Clock, sink: Sink) -> Self {
         Self { clock, next: AtomicU64::new(0), sink: Mutex::new(sink) }
     }
@@ -49,10 +57,10 @@ impl Recorder {
         self.clock.now()
     }
 
-    /// A number that links a call to its answer, unique among the machine's live processes.
+    /// A number that links a call to its answer, unique among all processes.
     #[must_use]
     pub fn next_op(&self) -> u64 {
-        (u64::from(std::process::id()) << 32) | self.next.fetch_add(1, Ordering::Relaxed)
+        (u64::from(process()) << 32) | self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Records that something happens now.

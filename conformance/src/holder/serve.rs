@@ -40,8 +40,9 @@ fn die_with_parent() {
 
 async fn serve(subject: &dyn Subject, summons: Summons) {
     let backend = subject.connect(&summons.url).await.expect("the store takes a connection");
-    let path = summons.folder.join(format!("{}.jsonl", std::process::id()));
-    let log = Arc::new(Recorder::to_file(backend.clock(), &path).expect("the case's folder is writable"));
+    let log = Arc::new(
+        Recorder::in_folder(backend.clock(), &summons.folder).expect("the case's folder is writable"),
+    );
     let client = LockClient::new(Arc::new(Recorded::new(backend, Arc::clone(&log))));
     let canary = Canary::start();
     let mut holding = Holding {

@@ -111,8 +111,7 @@ async fn serve<F>(backend: Arc<dyn LockBackend>, folder: &Path, task: F)
 where
     F: AsyncFnOnce(LockClient, Arc<Recorder>),
 {
-    let path = folder.join(format!("{}.jsonl", std::process::id()));
-    let log = Arc::new(Recorder::to_file(backend.clock(), &path).expect("the folder is writable"));
+    let log = Arc::new(Recorder::in_folder(backend.clock(), folder).expect("the folder is writable"));
     let client = LockClient::new(Arc::new(Recorded::new(backend, Arc::clone(&log))));
     let canary = Canary::start();
     task(client.clone(), Arc::clone(&log)).await;

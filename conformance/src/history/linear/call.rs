@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::Promises;
 use super::super::event::{Event, What, nanos};
+use super::super::spans::Spans;
 
 /// What the answer of a call says about the lock. Owners are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,13 +51,6 @@ pub(super) enum Step {
     AllLoose,
 }
 
-/// A stretch of time during which an attempt without a clear answer may lie in the store.
-struct Latent {
-    owner: u32,
-    from: u64,
-    until: u64,
-}
-
 /// Everything that was done to one key.
 #[derive(Debug)]
 pub(super) struct Story {
@@ -71,7 +65,15 @@ impl Story {
         let mut names = Names::default();
         let outcomes = outcomes(events);
         let latents = latents(events, &outcomes, promises, margin, &mut names);
-        let asks = if promises.single_step { Vec::new() } else { asks(events, &outcomes, &mut names) };
+        let mut excuses = latents.clone();
+        if !promises.single_step {
+            excuses.extend(asks(events, &outcomes, &mut names));
+        }
+        let excuses = Spans::new(excuses);
+        let mut of_owner: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+        for (from, until, owner) in latents {
+            of_owner.entry(owner).or_default().push((from, until));
+        }
         let mut story = Self { calls: Vec::new(), steps: Vec::new(), names: Vec::new() };
         let mut numbers = BTreeMap::new();
         for event in events {
@@ -100,11 +102,10 @@ impl Story {
                 continue;
             };
             let owner = shown.map_or(owner, |shown| names.number(shown));
-            let window = |latent: &Latent| latent.from <= outcome.at && latent.until >= event.at;
-            let latent = latents.iter().any(|latent| latent.owner == owner && window(latent));
-            if answer == Answer::Busy
-                && latents.iter().chain(&asks).any(|other| other.owner != owner && window(other))
-            {
+            let mut own = of_owner.get(&owner).into_iter().flatten();
+            let latent = own.any(|(from, until)| *from <= outcome.at && *until >= event.at);
+            let is_excused = || excuses.during(event.at, outcome.at).any(|other| *other != owner);
+            if answer == Answer::Busy && is_excused() {
                 continue;
             }
             if matches!(answer, Answer::Shown { .. } | Answer::ShownFree) && !promises.single_step {
@@ -167,13 +168,15 @@ fn meaning(what: &What, handed: bool) -> Option<(Option<&str>, Answer)> {
     Some((None, answer))
 }
 
+/// Stretches of time during which an attempt of an owner without a clear answer may lie in the store.
 fn latents(
     events: &[&Event],
     outcomes: &BTreeMap<u64, &Event>,
     promises: Promises,
     margin: u64,
     names: &mut Names,
-) -> Vec<Latent> {
+) -> Vec<(u64, u64, u32)> {
+    let releases = releases(events, outcomes);
     let mut latents = Vec::new();
     for event in events {
         let What::Ask { op, queue, ttl, .. } = event.what else { continue };
@@ -181,39 +184,43 @@ fn latents(
         let place = if queue { nanos(promises.place) } else { 0 };
         let stays = ttl.saturating_add(margin).saturating_add(place);
         let until = match answered {
-            Some((What::Busy { .. }, at)) if queue => left_the_queue(events, outcomes, &event.owner, at)
-                .unwrap_or(u64::MAX)
-                .min(at.saturating_add(stays)),
+            Some((What::Busy { .. }, at)) if queue => {
+                let of_owner = releases.get(event.owner.as_str()).into_iter().flatten();
+                let gone = of_owner.filter(|(left, _)| *left >= at).map(|(_, answered)| *answered).min();
+                gone.unwrap_or(u64::MAX).min(at.saturating_add(stays))
+            }
             Some((What::AskFailed { unknown: true, .. }, at)) => at.saturating_add(stays),
             None => event.at.saturating_add(stays),
             _ => continue,
         };
-        latents.push(Latent { owner: names.number(&event.owner), from: event.at, until });
+        latents.push((event.at, until, names.number(&event.owner)));
     }
     latents
 }
 
-/// When a release of the owner that left after `queued` was answered.
-fn left_the_queue(
-    events: &[&Event],
+/// When the releases of each owner left that were carried out, and when they were answered.
+fn releases<'a>(
+    events: &[&'a Event],
     outcomes: &BTreeMap<u64, &Event>,
-    owner: &str,
-    queued: u64,
-) -> Option<u64> {
-    let later = events.iter().filter(|event| event.at >= queued);
-    let answers = later.filter_map(|event| match event.what {
-        What::Unlock { op, .. } if event.owner == owner => outcomes.get(&op),
-        _ => None,
-    });
-    answers.filter(|answer| matches!(answer.what, What::Unlocked { .. })).map(|answer| answer.at).min()
+) -> BTreeMap<&'a str, Vec<(u64, u64)>> {
+    let mut releases: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
+    for event in events {
+        if let What::Unlock { op, .. } = event.what
+            && let Some(answer) = outcomes.get(&op)
+            && matches!(answer.what, What::Unlocked { .. })
+        {
+            releases.entry(&event.owner).or_default().push((event.at, answer.at));
+        }
+    }
+    releases
 }
 
 /// The attempts, while they are on their way.
-fn asks(events: &[&Event], outcomes: &BTreeMap<u64, &Event>, names: &mut Names) -> Vec<Latent> {
+fn asks(events: &[&Event], outcomes: &BTreeMap<u64, &Event>, names: &mut Names) -> Vec<(u64, u64, u32)> {
     let ask = |event: &&Event| {
         let What::Ask { op, .. } = event.what else { return None };
         let until = outcomes.get(&op)?.at;
-        Some(Latent { owner: names.number(&event.owner), from: event.at, until })
+        Some((event.at, until, names.number(&event.owner)))
     };
     events.iter().filter_map(ask).collect()
 }
