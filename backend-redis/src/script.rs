@@ -60,6 +60,8 @@ scripts! {
     VOTE = "vote.lua" with "quorum.lua" around "acquire.lua";
     /// Has a node of a quorum take over the token.
     CONFIRM = "confirm.lua" with "quorum.lua";
+    /// Passes a lock on at a node of a quorum.
+    PASS = "pass.lua" with "quorum.lua";
     /// Prolongs many leases at a node of a quorum, and puts back what it forgot.
     EXTEND = "extend.lua" with "quorum.lua";
     /// Takes an attempt back at a node of a quorum.

@@ -11,7 +11,9 @@ use distlock_core::{
 };
 
 use super::node::Node;
-use super::{Quorum, RedlockOptions, TokenMode, attempt, config, probe, release, renewal, waiting};
+use super::{
+    Quorum, RedlockOptions, TokenMode, attempt, config, hand_over, probe, release, renewal, waiting,
+};
 use crate::RedisBackend;
 use crate::config::RedisConfig;
 
@@ -99,7 +101,7 @@ impl RedlockBackend {
         if !options.restart_holdoff.is_zero() {
             guarantees.ttl_max = options.restart_holdoff;
         }
-        let supports = Supports::NONE.push().batch_renew().admin().adopt().processes();
+        let supports = Supports::NONE.push().batch_renew().hand_over().admin().adopt().processes();
         let name = match options.token {
             TokenMode::Agreed => "redlock",
             TokenMode::BestEffort => "redlock-best-effort",
@@ -170,6 +172,14 @@ impl LockBackend for RedlockBackend {
             result.map_err(self.during(Operation::Renew, &lease.claim.key))
         };
         results.into_iter().zip(leases).map(named).collect()
+    }
+
+    async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
+        let passing = async {
+            let ttl = self.ttl(next.ttl)?;
+            hand_over::hand_over(&self.quorum, lease, next, ttl).await
+        };
+        passing.await.map_err(self.during(Operation::HandOver, &next.claim.key))
     }
 
     async fn watch_release(&self, claim: &Claim, busy: &Busy) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Locks in a majority of independent servers: Redlock, with fencing tokens.
 //!
 //! `ballot` and `tally` decide, without any I/O, and `model` holds them against every kind of trouble;
-//! `attempt`, `renewal` and `release` ask the servers and do what was decided.
+//! `attempt`, `renewal`, `hand_over` and `release` ask the servers and do what was decided.
 
 mod admin;
 mod admission;
@@ -10,6 +10,7 @@ mod backend;
 mod ballot;
 mod calls;
 mod config;
+mod hand_over;
 #[cfg(test)]
 mod model;
 mod node;

@@ -1,13 +1,15 @@
 //! One server of a quorum, and what is asked of it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use distlock_core::{Busy, Claim, Lease, LockKey, LockRequest, LostReason, OwnerId, Release, Result};
+use distlock_core::{
+    Busy, Claim, FencingToken, Lease, LockKey, LockRequest, LostReason, OwnerId, Release, Result,
+};
 use redis::{Cmd, RedisWrite, Value};
 
 use super::ballot::Vote;
-use super::tally::{Extension, Freed};
+use super::tally::{Extension, Freed, Passing};
 use crate::RedisBackend;
 use crate::acquire::micros;
 use crate::config::{RedisConfig, Topology};
@@ -29,6 +31,8 @@ pub(super) struct Node {
     is_admitted: AtomicBool,
     /// Whether it was too slow the last time.
     is_slow: AtomicBool,
+    /// How far its clock is ahead of this client's, in microseconds; the lowest number where that is not known.
+    ahead: AtomicI64,
 }
 
 /// What an attempt asks of every node.
@@ -92,6 +96,7 @@ impl Node {
             config: None,
             is_admitted: AtomicBool::new(false),
             is_slow: AtomicBool::new(false),
+            ahead: AtomicI64::new(i64::MIN),
         }
     }
 
@@ -105,6 +110,7 @@ impl Node {
             config: Some(config),
             is_admitted: AtomicBool::new(false),
             is_slow: AtomicBool::new(false),
+            ahead: AtomicI64::new(i64::MIN),
         })
     }
 
@@ -152,7 +158,10 @@ impl Node {
         if let Some(config) = &self.config {
             probe::refuse_unfit(&self.backend.store, config).await?;
         }
-        probe::run_id(&self.backend.store).await
+        let (store, server) = (&self.backend.store, crate::connection::Node::default());
+        let sent = store.clock.now();
+        self.note_time(store.server_time(&server).await?, sent.as_nanos() / 1000);
+        probe::run_id(store).await
     }
 
     /// Grants the lock to the claim, or says who has it. A repeat restarts the expiry.
@@ -179,6 +188,42 @@ impl Node {
         let arguments = [owner.as_bytes(), token.as_bytes()];
         let answer = self.run(&script::CONFIRM, &[store.names.record(&claim.key)], &arguments).await?;
         Ok(number(&answer.value)? == 1)
+    }
+
+    /// What its clock shows, as far as it told, when the client's shows so many microseconds.
+    pub(super) fn time(&self, micros: u64) -> Option<u64> {
+        let ahead = Some(self.ahead.load(Ordering::Relaxed)).filter(|ahead| *ahead != i64::MIN)?;
+        micros.checked_add_signed(ahead)
+    }
+
+    fn note_time(&self, time: u64, sent: u64) {
+        self.ahead.store(time.cast_signed().wrapping_sub(sent.cast_signed()), Ordering::Relaxed);
+    }
+
+    /// Passes a lease on to the claim, with this token. `sent`: the client's clock by then, in microseconds.
+    pub(super) async fn pass(
+        &self,
+        lease: &Lease,
+        paper: &Paper,
+        token: FencingToken,
+        sent: u64,
+    ) -> Result<Passing> {
+        let store = &self.backend.store;
+        let (owner, old) = (lease.claim.owner.to_string(), lease.token.to_string());
+        let (token, number) = (token.to_string(), paper.number.to_string());
+        let arguments = [
+            owner.as_bytes(),
+            old.as_bytes(),
+            paper.owner.as_bytes(),
+            token.as_bytes(),
+            &paper.ttl,
+            paper.metadata.as_bytes(),
+            number.as_bytes(),
+        ];
+        let answer = self.run(&script::PASS, &[store.names.record(&paper.claim.key)], &arguments).await?;
+        let (passing, time) = passing(parts(&answer.value)?)?;
+        self.note_time(time, sent);
+        Ok(passing)
     }
 
     /// Takes an attempt back, unless the claim has made another one since.
@@ -278,6 +323,21 @@ pub(super) fn voted(answer: &[Value]) -> Result<Voted> {
             Granted::Token(_) => unreadable(),
         },
     }
+}
+
+/// What became of the passing, and what the node's clock showed.
+pub(super) fn passing(answer: &[Value]) -> Result<(Passing, u64)> {
+    let [Value::Int(code), Value::Int(time)] = answer else { return unreadable() };
+    let passing = match code {
+        1 => Passing::Passed,
+        0 => Passing::Missing,
+        2 => Passing::Foreign,
+        3 => Passing::Behind,
+        // Damaged: nobody can tell.
+        -1 => Passing::Silent,
+        _ => return unreadable(),
+    };
+    Ok((passing, time.cast_unsigned()))
 }
 
 pub(super) fn extension(code: &Value) -> Result<Extension> {

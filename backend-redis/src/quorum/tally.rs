@@ -1,4 +1,4 @@
-//! The protocol's decisions about a lease that is held: renewals and releases, without any I/O.
+//! The protocol's decisions about a lease that is held: renewals, hand-overs and releases, without any I/O.
 
 use distlock_core::LostReason;
 
@@ -174,6 +174,46 @@ pub(super) fn ending(answers: &[Option<Freed>]) -> Option<Ending> {
     }
 }
 
+/// What one node said to a hand-over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passing {
+    /// The next one holds the lock here.
+    Passed,
+    /// The lease was not held here.
+    Missing,
+    /// Somebody else holds the lock here.
+    Foreign,
+    /// The next token is one that the node would not give any more; all is as it was.
+    Behind,
+    /// The node can't be used, or did not answer in time.
+    Silent,
+}
+
+/// What became of a hand-over; none while more answers are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passage {
+    /// The next one holds the lock.
+    Passed,
+    /// The next one does not, and can't get it by this any more.
+    Refused,
+    /// Too few nodes answered to tell.
+    Unavailable,
+}
+
+/// Decides a hand-over by the answers so far.
+pub(super) fn passage(answers: &[Option<Passing>]) -> Option<Passage> {
+    let needed = majority(answers.len());
+    let count = |wanted| answers.iter().filter(|answer| **answer == wanted).count();
+    let (open, silent, passed) = (count(None), count(Some(Passing::Silent)), count(Some(Passing::Passed)));
+    if passed >= needed {
+        return Some(Passage::Passed);
+    }
+    if passed + silent + open < needed {
+        return Some(Passage::Refused);
+    }
+    (open == 0).then_some(Passage::Unavailable)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,6 +265,24 @@ mod tests {
         assert_eq!(verdict(&[Extended, Gone, Gone]), Verdict::Lost(LostReason::Expired));
         assert_eq!(verdict(&[Silent, Foreign, Foreign]), Verdict::Lost(LostReason::Stolen));
         assert_eq!(verdict(&[Gone, Gone, Silent]), Verdict::Lost(LostReason::Expired));
+    }
+
+    #[test]
+    fn a_hand_over_is_decided_by_a_majority() {
+        use Passing::{Behind, Foreign, Missing, Passed, Silent};
+        let became = |answers: &[Passing]| passage(&answers.iter().copied().map(Some).collect::<Vec<_>>());
+        assert_eq!(became(&[Passed, Passed, Foreign]), Some(Passage::Passed));
+        assert_eq!(became(&[Passed, Missing, Missing]), Some(Passage::Refused));
+        assert_eq!(
+            became(&[Passed, Missing, Silent]),
+            Some(Passage::Unavailable),
+            "the third may have passed it on"
+        );
+        assert_eq!(became(&[Passed, Behind, Behind]), Some(Passage::Refused));
+        assert_eq!(became(&[Silent, Foreign, Foreign]), Some(Passage::Refused));
+        assert_eq!(passage(&[Some(Passed), Some(Missing), None]), None);
+        assert_eq!(passage(&[Some(Passed), Some(Passed), None]), Some(Passage::Passed));
+        assert_eq!(passage(&[Some(Missing), Some(Missing), None]), Some(Passage::Refused));
     }
 
     #[test]

@@ -17,6 +17,7 @@ cases! { "fencing":
     the_token_stays_under_late_repeats,
     a_withdrawn_attempt_does_not_lower_the_next_token,
     a_raised_floor_is_kept @alone [Admin],
+    a_raised_floor_is_kept_by_hand_overs @alone [Admin, HandOver],
     the_last_token_is_shown [Admin],
     tokens_read_back_as_text,
     a_stale_token_is_refused_and_without_a_fence_an_update_is_lost,
@@ -158,6 +159,17 @@ async fn a_raised_floor_is_kept(ctx: &Context) {
     let other = ctx.backend().await;
     let fresh = take(&*other, &ctx.request("a key that was never granted")).await;
     assert_rose(floor, fresh.token);
+}
+
+async fn a_raised_floor_is_kept_by_hand_overs(ctx: &Context) {
+    let (backend, operator) = (ctx.backend().await, ctx.backend().await);
+    let lease = take(&*backend, &ctx.request("key")).await;
+    let floor = FencingToken::new(lease.token.get() + 1_000_000).unwrap();
+    operator.admin().unwrap().raise_token_floor(floor).await.unwrap();
+    match backend.hand_over(&lease, &ctx.request("key")).await.unwrap() {
+        TryLock::Acquired(next) => assert_rose(floor, next.token),
+        TryLock::Busy(busy) => panic!("nobody else wants the lock, yet handing over gave {busy:?}"),
+    }
 }
 
 async fn the_last_token_is_shown(ctx: &Context) {

@@ -1,7 +1,7 @@
 //! What the scripts do on one node, in the model.
 
 use super::super::ballot::Vote;
-use super::super::tally::Extension;
+use super::super::tally::{Extension, Passing};
 use super::Rules;
 
 /// A claim's owner.
@@ -12,7 +12,15 @@ pub(super) type Owner = u32;
 pub(super) enum Request {
     Vote,
     Confirm(u64),
-    Extend { token: u64, put_back: bool },
+    Extend {
+        token: u64,
+        put_back: bool,
+    },
+    /// Of the lease with the first of these tokens.
+    Pass {
+        tokens: [u64; 2],
+        next: Owner,
+    },
     Release,
     Withdraw,
 }
@@ -23,6 +31,7 @@ pub(super) enum Answer {
     Vote(Vote<Owner>),
     Confirmed(bool),
     Extended(Extension),
+    Passed(Passing),
     Done,
 }
 
@@ -68,6 +77,9 @@ impl Node {
             }
             Request::Extend { token, put_back } => {
                 Answer::Extended(self.extend(rules, now, owner, token, put_back))
+            }
+            Request::Pass { tokens, next } => {
+                Answer::Passed(self.pass(rules, now, owner, attempt, tokens, next))
             }
             Request::Release => {
                 self.free_if(self.owner == Some(owner));
@@ -131,6 +143,32 @@ impl Node {
         (self.owner, self.deadline) = (Some(owner), self.end(rules, now));
         (self.token, self.agreed) = (token, token);
         Extension::Extended
+    }
+
+    fn pass(
+        &mut self,
+        rules: &Rules,
+        now: u64,
+        owner: Owner,
+        attempt: u64,
+        [token, next_token]: [u64; 2],
+        next: Owner,
+    ) -> Passing {
+        if !self.is_held(now) {
+            return Passing::Missing;
+        }
+        if self.owner != Some(owner) {
+            return Passing::Foreign;
+        }
+        if rules.has_floor && next_token < now + self.skew {
+            return Passing::Behind;
+        }
+        if !self.agree(rules, token) {
+            return Passing::Missing;
+        }
+        (self.before, self.token, self.agreed) = (token, next_token, next_token);
+        (self.owner, self.deadline, self.attempt) = (Some(next), self.end(rules, now), attempt);
+        Passing::Passed
     }
 
     fn free_if(&mut self, is_meant: bool) {

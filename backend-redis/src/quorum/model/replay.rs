@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult, Value};
 
 use super::super::ballot::Vote;
-use super::super::node::{extension, voted};
+use super::super::node::{extension, passing, voted};
 use super::node::{Answer, Node, Owner, Request};
 use super::world::World;
 use super::{Rules, Step, seed};
@@ -57,6 +57,7 @@ struct Scripts {
     vote: Script,
     confirm: Script,
     extend: Script,
+    pass: Script,
     release: Script,
     withdraw: Script,
 }
@@ -77,6 +78,7 @@ impl Scripts {
             vote: own(&script::VOTE),
             confirm: own(&script::CONFIRM),
             extend: own(&script::EXTEND),
+            pass: own(&script::PASS),
             release: own(&script::RELEASE),
             withdraw: own(&script::WITHDRAW),
         }
@@ -141,6 +143,11 @@ impl Scripts {
                 let arguments = [ttl.as_bytes(), puts_back, hold_off.as_bytes(), owner, token.as_bytes()];
                 self.extend.invoke(By::Text, &keys, &arguments)
             }
+            Request::Pass { tokens: [old, token], next } => {
+                let (old, token, next) = (old.to_string(), token.to_string(), owner_id(next).to_string());
+                let (old, token, next) = (old.as_bytes(), token.as_bytes(), next.as_bytes());
+                self.pass.invoke(By::Text, one, &[owner, old, next, token, ttl.as_bytes(), b"", attempt])
+            }
             Request::Release => self.release.invoke(By::Text, one, &[owner, b"channel", b"key", b""]),
             Request::Withdraw => {
                 let arguments = [owner, b"channel", b"key", b"", b"", b"", b"", attempt];
@@ -152,6 +159,7 @@ impl Scripts {
             Request::Vote => Answer::Vote(by_number(voted(parts(&value).unwrap()).unwrap().vote())),
             Request::Confirm(_) => Answer::Confirmed(number(&value).unwrap() == 1),
             Request::Extend { .. } => Answer::Extended(extension(&parts(&value).unwrap()[0]).unwrap()),
+            Request::Pass { .. } => Answer::Passed(passing(parts(&value).unwrap()).unwrap().0),
             Request::Release | Request::Withdraw => {
                 assert!(matches!(number(&value).unwrap(), 0..=2));
                 Answer::Done

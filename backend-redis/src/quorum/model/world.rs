@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::super::ballot::{Ballot, Course, Defeat, Vote};
-use super::super::tally::{Extensions, Verdict};
+use super::super::tally::{Extensions, Passage, Passing, Verdict, passage};
 use super::node::{Answer, Node, Owner, Request};
 use super::{Broken, Rules, Step};
 
@@ -44,7 +44,17 @@ struct Due {
 enum Stage {
     Resting,
     Attempting(Ballot<Owner>),
-    Holding { token: u64, renewing: Option<Extensions>, ends: u64 },
+    Holding {
+        token: u64,
+        renewing: Option<Extensions>,
+        ends: u64,
+    },
+    /// To a claim of the same client, with this token.
+    Passing {
+        token: u64,
+        next: Owner,
+        answers: Vec<Option<Passing>>,
+    },
 }
 
 #[derive(Debug)]
@@ -191,9 +201,13 @@ impl<'a> World<'a> {
     }
 
     fn renew_claim(&mut self, client: usize) {
+        self.clients[client].owner = self.next_owner();
+    }
+
+    fn next_owner(&mut self) -> Owner {
         self.owners += 1;
         // Owners are random, so that nobody goes first for ever.
-        self.clients[client].owner = self.owners.wrapping_mul(2_654_435_761);
+        self.owners.wrapping_mul(2_654_435_761)
     }
 
     fn begin_round(&mut self, client: usize) {
@@ -214,6 +228,14 @@ impl<'a> World<'a> {
                 }
                 self.send_all(client, Request::Extend { token, put_back: false });
             }
+            Stage::Holding { token, .. } if now < self.clients[client].valid_until => {
+                let token = *token;
+                if self.rules.passes_on && self.rng.u32(..3) == 0 {
+                    self.pass(client, token)
+                } else {
+                    self.end_hold(client)
+                }
+            }
             Stage::Holding { .. } => self.end_hold(client),
             _ => {
                 self.begin_round(client);
@@ -223,6 +245,31 @@ impl<'a> World<'a> {
                 self.send_all(client, Request::Vote);
             }
         }
+    }
+
+    fn pass(&mut self, client: usize, token: u64) {
+        self.begin_round(client);
+        let next = self.next_owner();
+        (self.clients[client].sent, self.clients[client].valid_until) = (self.now, 0);
+        let answers = vec![None; self.rules.nodes];
+        // Now and then the clocks have passed it by when it arrives.
+        let clocks = self.nodes.iter().map(|node| self.now + node.skew).max().unwrap_or_default();
+        let ahead = clocks + self.rng.u64(..40);
+        let next_token = if self.rules.has_floor { ahead.max(token + 1) } else { token + 1 };
+        self.clients[client].stage = Stage::Passing { token: next_token, next, answers };
+        self.send_all(client, Request::Pass { tokens: [token, next_token], next });
+    }
+
+    fn end_passing(&mut self, client: usize) {
+        let Stage::Passing { token, next, answers } = &self.clients[client].stage else { return };
+        let (Some(passage), token, next) = (passage(answers), *token, *next) else { return };
+        let old = std::mem::replace(&mut self.clients[client].owner, next);
+        if passage == Passage::Passed && self.hold(client, token) {
+            return;
+        }
+        self.send_all(client, Request::Withdraw);
+        self.clients[client].owner = old;
+        self.end_hold(client);
     }
 
     fn end_hold(&mut self, client: usize) {
@@ -255,6 +302,10 @@ impl<'a> World<'a> {
                 let token = *token;
                 self.send(client, node, Request::Confirm(token));
             }
+            (Stage::Passing { answers, .. }, Answer::Passed(passing)) => {
+                answers[node] = Some(passing);
+                self.end_passing(client);
+            }
             (Stage::Holding { renewing: Some(extensions), .. }, Answer::Extended(extension)) => {
                 extensions.note(node, extension);
                 self.judge(client);
@@ -272,6 +323,12 @@ impl<'a> World<'a> {
             Stage::Holding { renewing: Some(extensions), .. } => {
                 let _ = extensions.close();
                 self.judge(client);
+            }
+            Stage::Passing { answers, .. } => {
+                for answer in answers.iter_mut().filter(|answer| answer.is_none()) {
+                    *answer = Some(Passing::Silent);
+                }
+                self.end_passing(client);
             }
             _ => {}
         }
@@ -293,9 +350,16 @@ impl<'a> World<'a> {
     }
 
     fn win(&mut self, client: usize, token: u64) {
+        if !self.hold(client, token) {
+            self.fail(client, Defeat::Disagreed);
+        }
+    }
+
+    /// False if it took too long for that.
+    fn hold(&mut self, client: usize, token: u64) -> bool {
         let valid_until = self.clients[client].sent + self.rules.validity();
         if valid_until <= self.now {
-            return self.fail(client, Defeat::Disagreed);
+            return false;
         }
         self.clients[client].valid_until = valid_until;
         self.grants += 1;
@@ -306,6 +370,7 @@ impl<'a> World<'a> {
         self.clients[client].stage = Stage::Holding { token, renewing: None, ends };
         let first = (ends - self.now + 1).min(self.rules.ttl / 2);
         self.later(client, first, Event::Act);
+        true
     }
 
     fn is_held_by_another(&self, client: usize) -> bool {
