@@ -43,7 +43,10 @@ impl Witness {
         place: Option<&(Arc<Partition>, String)>,
         warm_up: Option<Duration>,
     ) -> Self {
-        let mut probe = Scripted::start(Probe::this_program_at(place), url, folder).await;
+        let mut program = Probe::this_program_at(place);
+        // With glibc each thread has a heap of its own, which keeps what that thread needed once.
+        program.env("MALLOC_ARENA_MAX", "1");
+        let mut probe = Scripted::start(program, url, folder).await;
         let key = format!("{key}/witness");
         let end = Instant::now() + warm_up.unwrap_or(WARM_UP);
         while Instant::now() < end {

@@ -56,7 +56,7 @@ impl Probe {
         }
     }
 
-    /// The process's number, which names its history.
+    /// The process's number.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id().expect("it was not waited for")
