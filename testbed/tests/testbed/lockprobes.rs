@@ -1,5 +1,6 @@
 //! Probes, and what their histories show.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,10 +68,10 @@ async fn unsound() {
 async fn stopped() {
     let folder = tempfile::tempdir().unwrap();
     let work = work(folder.path(), false).keys(["only".to_owned()]);
-    let (one, two) = (Probe::start(Probe::this_program(), &work), Probe::start(Probe::this_program(), &work));
-    let (first, second) = (one.pid(), two.pid());
+    let (one, first) = begin(folder.path(), &work).await;
+    let (two, second) = begin(folder.path(), &work).await;
     until("both get the lock", || {
-        [first, second].map(|pid| grants(folder.path(), pid)).iter().all(|n| *n > 2)
+        [first, second].map(|process| grants(folder.path(), process)).iter().all(|n| *n > 2)
     })
     .await;
 
@@ -87,18 +88,30 @@ async fn stopped() {
     until("the other goes on again", || grants(folder.path(), second) > before + 2).await;
     two.finish().await;
     let events = lockprobe::histories(folder.path()).unwrap();
-    let ends = |pid| {
-        events.iter().filter(|event| event.process == pid && matches!(event.what, What::End { .. })).count()
-    };
+    let ended = |event: &&Event| matches!(event.what, What::End { .. });
+    let ends = |process| events.iter().filter(ended).filter(|event| event.process == process).count();
     assert_eq!((ends(first), ends(second)), (0, 1));
     assert_eq!(distlock_conformance::history::check(&events, promises()), []);
 }
 
-fn history(folder: &Path, pid: u32) -> Vec<Event> {
-    let events = lockprobe::histories(folder).unwrap();
-    events.into_iter().filter(|event| event.process == pid).collect()
+/// A probe, and the number by which its history names it.
+async fn begin(folder: &Path, work: &Work) -> (Probe, u32) {
+    let before = processes(folder);
+    let probe = Probe::start(Probe::this_program(), work);
+    let new = || processes(folder).difference(&before).next().copied();
+    until("it writes its history", || new().is_some()).await;
+    (probe, new().unwrap())
 }
 
-fn grants(folder: &Path, pid: u32) -> usize {
-    history(folder, pid).iter().filter(|event| matches!(event.what, What::Granted { .. })).count()
+fn processes(folder: &Path) -> BTreeSet<u32> {
+    lockprobe::histories(folder).unwrap().iter().map(|event| event.process).collect()
+}
+
+fn history(folder: &Path, process: u32) -> Vec<Event> {
+    let events = lockprobe::histories(folder).unwrap();
+    events.into_iter().filter(|event| event.process == process).collect()
+}
+
+fn grants(folder: &Path, process: u32) -> usize {
+    history(folder, process).iter().filter(|event| matches!(event.what, What::Granted { .. })).count()
 }
