@@ -67,7 +67,7 @@ async fn afresh(store: &Store, request: &LockRequest, ttl: Duration) -> Result<S
     loop {
         record.base = store.floor.seen().value;
         let sent = store.clock.now();
-        store.standings.begin(claim, lease);
+        store.standings.begin(claim, lease, store.shared.is_none(), sent);
         let adding = async {
             if request.queue {
                 join(store, claim, &record, lease.id).await

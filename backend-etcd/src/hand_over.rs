@@ -62,7 +62,7 @@ async fn pass_on(
         record.base = store.floor.seen().value;
         let sent = store.clock.now();
         if !takes_lease {
-            store.standings.begin(&next.claim, store_lease);
+            store.standings.begin(&next.claim, store_lease, store.shared.is_none(), sent);
         }
         let replacing =
             queue::replace(store, &lease.claim, old.created, &next.claim, &record, store_lease.id);

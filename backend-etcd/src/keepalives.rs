@@ -1,6 +1,6 @@
 //! Prolonging leases, many in one go.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use distlock_core::{Clock, Instant};
 use etcd_client::{Client, LeaseKeepAliveStream, LeaseKeeper};
@@ -39,9 +39,11 @@ impl Keepalives {
         let Some(first) = ids.first() else { return Ok(Vec::new()) };
         link.count();
         if let Some(stream) = self.take(link) {
-            // It may have broken since it was used last.
-            if let Ok(kept) = self.use_stream(link, clock, stream, ids).await {
-                return Ok(kept);
+            let member = stream.member;
+            // It may have broken since it was used last, and then the others have that were on the same connection.
+            match self.use_stream(link, clock, stream, ids).await {
+                Ok(kept) => return Ok(kept),
+                Err(_) => self.idle().retain(|idle| idle.member != member),
             }
         }
         match open(link, *first).await {
@@ -69,7 +71,7 @@ impl Keepalives {
 
     /// Drops all streams.
     pub(crate) fn close(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.idle().clear();
     }
 
     async fn use_stream(
@@ -82,7 +84,7 @@ impl Keepalives {
         let alive_from = clock.now();
         let member = stream.member;
         let kept = link.within(member, exchange(&mut stream, ids, alive_from)).await?;
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle();
         if idle.len() < KEPT {
             idle.push(stream);
         }
@@ -91,9 +93,13 @@ impl Keepalives {
 
     /// A stream to use. Those of a member that failed are dropped: each would cost its user's time limit.
     fn take(&self, link: &Link) -> Option<Stream> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle();
         idle.retain(|stream| !link.rests(stream.member));
         idle.pop()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Stream>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

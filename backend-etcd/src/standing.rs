@@ -8,6 +8,9 @@ use distlock_core::{Claim, Instant, OwnerId};
 use crate::leases::StoreLease;
 use crate::record::Record;
 
+/// With so many claims in doubt, those are forgotten whose leases ended long ago.
+const MANY: usize = 256;
+
 /// A claim whose record this client has written, or has seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {
@@ -54,9 +57,17 @@ impl Standings {
         self.claims().remove(claim)
     }
 
-    /// A record is about to be written for a claim that belongs to this lease.
-    pub(crate) fn begin(&self, claim: &Claim, lease: StoreLease) {
-        self.doubts().insert(claim.clone(), lease);
+    /// A record is about to be written for a claim that belongs to this lease. `ends_alone`: nobody else prolongs that.
+    pub(crate) fn begin(&self, claim: &Claim, lease: StoreLease, ends_alone: bool, now: Instant) {
+        let mut doubts = self.doubts();
+        if ends_alone && doubts.len() >= MANY {
+            // Of claims that nobody got to release in time. One that goes on has its lease prolonged.
+            let claims = self.claims();
+            doubts.retain(|claim, lease| {
+                claims.contains_key(claim) || now.since(lease.alive_from) < lease.ttl * 2
+            });
+        }
+        doubts.insert(claim.clone(), lease);
     }
 
     /// The lease of a record that may have been written, or may be yet: nobody heard the answer.
@@ -89,5 +100,42 @@ impl Standing {
     /// Until when the store certainly has its lease.
     pub(crate) fn lease_until(&self) -> Instant {
         self.lease.alive_from.plus(self.lease.ttl)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use distlock_core::{LockKey, Metadata};
+
+    use super::*;
+    use crate::record::Kind;
+
+    #[test]
+    fn doubts_of_leases_that_are_over_are_not_kept_for_ever() {
+        const TTL: Duration = Duration::from_secs(10);
+        let standings = Standings::default();
+        let at = |seconds| Instant::ORIGIN.plus(Duration::from_secs(seconds));
+        let begin = |ends_alone, now| {
+            let claim = Claim::new(LockKey::new("key").unwrap(), OwnerId::random());
+            let lease = StoreLease { id: 1, ttl: TTL, alive_from: now };
+            standings.begin(&claim, lease, ends_alone, now);
+            claim
+        };
+        let held = begin(true, at(100));
+        let lease = standings.in_doubt(&held).unwrap();
+        let record = Record { kind: Kind::Lease, ttl: TTL, base: 0, metadata: Metadata::default() };
+        let standing =
+            Standing { lease, is_own_lease: true, record, created: 1, is_granted: true, before: None };
+        standings.note(&held, standing);
+        (1..2 * MANY).for_each(|_| drop(begin(true, at(100))));
+        let late = begin(true, at(115));
+        assert_eq!(standings.doubts().len(), 2 * MANY + 1, "they may still be prolonged");
+        begin(false, at(130));
+        assert_eq!(standings.doubts().len(), 2 * MANY + 2, "others prolong theirs");
+        begin(true, at(130));
+        assert_eq!(standings.doubts().len(), 4);
+        assert!([held, late].iter().all(|claim| standings.in_doubt(claim).is_some()));
     }
 }

@@ -117,6 +117,12 @@ async fn a_lock_of_the_minority_goes_to_the_majority_with_a_higher_token() {
             holder.shutdown(Duration::from_secs(20)).await;
         })
         .await;
-    let renewed = eventually("a renewal", async move || second.renew().await.is_ok());
+    let renewed = eventually("a renewal", async move || match second.renew().await {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("{error}");
+            false
+        }
+    });
     outside.run(renewed).await;
 }
