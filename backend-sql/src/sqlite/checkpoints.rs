@@ -42,9 +42,11 @@ impl Checkpoints {
         Arc::new(Self { connection, running, due, writes: AtomicU64::new(0) })
     }
 
-    /// Counts a write, and starts a checkpoint when one is due.
-    pub(super) fn after_write(self: &Arc<Self>) {
-        if self.writes.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1 {
+    /// Counts changes of records, and starts a checkpoint when one is due.
+    pub(super) fn after_writes(self: &Arc<Self>, count: usize) {
+        let count = u64::try_from(count).unwrap_or(EVERY);
+        let before = self.writes.fetch_add(count, Ordering::Relaxed);
+        if before / EVERY != before.wrapping_add(count) / EVERY {
             self.start();
         }
     }

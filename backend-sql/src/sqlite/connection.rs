@@ -88,6 +88,12 @@ impl Connection {
         Ok(Turn { connection: self, slot, midway: false })
     }
 
+    /// A turn, if nobody is in the way and the connection is open.
+    pub(super) fn free_turn(&self) -> Option<Turn<'_>> {
+        let slot = self.slot.try_lock().ok()?;
+        matches!(*slot, Slot::Open(_)).then_some(Turn { connection: self, slot, midway: false })
+    }
+
     /// Closes the connection; later turns fail with `Shutdown`.
     pub(super) async fn close(&self) -> Result<()> {
         let slot = std::mem::replace(&mut *self.slot.lock().await, Slot::Closed);

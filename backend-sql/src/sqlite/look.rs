@@ -9,15 +9,28 @@ use super::record::{Hold, Record, Standing, column, nanos, record_columns};
 use super::store::Store;
 
 /// Whether somebody else comes first: a live waiter ahead in the queue, or a holder of a shared
-/// mode, whose deadline under another epoch does not count as past. Expects key, owner, now and
-/// epoch as the first four parameters.
+/// mode, whose deadline under another epoch does not count as past. Expects now and epoch as the
+/// third and the fourth parameter; key and owner are the first two, or what is named.
 macro_rules! in_front {
     () => {
-        "c.key = ?1 AND c.owner <> ?2
+        in_front!("?1", "?2")
+    };
+    ($key:literal, $owner:literal) => {
+        concat!(
+            "c.key = ",
+            $key,
+            " AND c.owner <> ",
+            $owner,
+            "
    AND (c.token IS NOT NULL OR c.seq < coalesce(
-     (SELECT me.seq FROM distlock_claims me WHERE me.key = ?1 AND me.owner = ?2 AND me.epoch = ?4),
+     (SELECT me.seq FROM distlock_claims me WHERE me.key = ",
+            $key,
+            " AND me.owner = ",
+            $owner,
+            " AND me.epoch = ?4),
      9223372036854775807))
    AND ((c.epoch = ?4 AND c.deadline > ?3) OR (c.epoch <> ?4 AND c.token IS NOT NULL))"
+        )
     };
 }
 pub(super) use in_front;

@@ -9,6 +9,7 @@ mod connection;
 pub(crate) mod error;
 mod file;
 mod hand_over;
+mod list;
 mod look;
 mod machine;
 mod open;
@@ -19,6 +20,7 @@ mod release;
 mod renew;
 mod schema;
 mod store;
+mod together;
 mod tokens;
 mod waiting;
 

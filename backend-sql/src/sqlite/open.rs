@@ -11,6 +11,7 @@ use super::file::DatabaseFile;
 use super::machine::Machine;
 use super::schema;
 use super::store::Store;
+use super::together::Waiting;
 
 /// Opens the database, makes it one of ours if it is empty, and notes the epoch.
 ///
@@ -27,7 +28,8 @@ pub(super) async fn open(config: &SqliteConfig) -> Result<Store> {
     let journal_mode = prepare(&mut writer.turn().await?, &file, &machine).await?;
     // Opens it, so that what is in its way shows now.
     drop(reader.turn().await?);
-    let store = Store { file, machine, writer, reader, checkpoints, journal_mode };
+    let (grants, releases) = (Waiting::default(), Waiting::default());
+    let store = Store { file, machine, writer, reader, checkpoints, grants, releases, journal_mode };
     store.file.remember(store.has_write_ahead_log());
     Ok(store)
 }

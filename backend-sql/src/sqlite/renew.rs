@@ -1,15 +1,13 @@
 //! Prolonging leases, one or many.
 
 use std::collections::HashSet;
-use std::fmt::Write;
 use std::time::Duration;
 
 use distlock_core::{Claim, Lease, LockKey, LostReason, OwnerId, Renewal, Result};
 
-use crate::hex::push_hex;
-
 use super::acquire::ttl_nanos;
 use super::connection::Answer;
+use super::list::RowList;
 use super::look::look;
 use super::record::{column, key_column};
 use super::store::Store;
@@ -154,16 +152,10 @@ fn held(answer: &Answer) -> Result<HashSet<(LockKey, OwnerId, i64)>> {
 }
 
 fn json_list(leases: &[Lease]) -> String {
-    let mut list = String::with_capacity(leases.len() * 128);
-    list.push('[');
-    for (at, lease) in leases.iter().enumerate() {
-        list.push_str(if at == 0 { "[\"" } else { ",[\"" });
-        push_hex(&mut list, lease.claim.key.as_bytes());
-        list.push_str("\",\"");
-        push_hex(&mut list, lease.claim.owner.as_bytes());
-        // Writing to a String can't fail.
-        let _ = write!(list, "\",{}]", lease.token);
+    let mut list = RowList::with_capacity(leases.len());
+    for lease in leases {
+        let claim = &lease.claim;
+        list.row(claim.key.as_bytes()).bytes(claim.owner.as_bytes()).number(lease.token.get_i64());
     }
-    list.push(']');
-    list
+    list.into_json()
 }

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use distlock_core::{Error, ErrorKind, Result};
 
+use super::acquire::Grant;
 use super::checkpoints::Checkpoints;
 use super::connection::{Answer, Connection, Statement, Turn};
 use super::file::DatabaseFile;
 use super::machine::{Machine, Moment};
+use super::release::Giving;
+use super::together::Waiting;
 
 /// The open database.
 #[derive(Debug)]
@@ -18,6 +21,9 @@ pub(super) struct Store {
     /// Never writes, so that looking never waits for a commit.
     pub(super) reader: Connection,
     pub(super) checkpoints: Arc<Checkpoints>,
+    /// Grants and releases that wait for the writer.
+    pub(super) grants: Waiting<Grant>,
+    pub(super) releases: Waiting<Giving>,
     /// SQLite's answer to the wish for a write-ahead log.
     pub(super) journal_mode: String,
 }
@@ -27,7 +33,7 @@ impl Store {
     /// point: see [`Connection`].
     pub(super) async fn write(&self, statement: impl Fn(Moment) -> Statement + Send) -> Result<Answer> {
         let answer = self.writer.run(statement).await?;
-        self.checkpoints.after_write();
+        self.checkpoints.after_writes(1);
         Ok(answer)
     }
 

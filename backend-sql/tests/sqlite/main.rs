@@ -21,5 +21,6 @@ mod locking;
 mod opening;
 mod pruning;
 mod support;
+mod together;
 mod tokens;
 mod waiting;

@@ -13,7 +13,7 @@ use super::look::{View, look};
 use super::record::Standing;
 use super::store::Store;
 use super::tokens::TokenReserve;
-pub(super) use grant::{metadata_text, ttl_nanos};
+pub(super) use grant::{Grant, metadata_text, ttl_nanos};
 
 /// How often one attempt looks again when what it saw changed under it.
 const ROUNDS: usize = 4;
