@@ -240,7 +240,7 @@ async fn outlasted(store: &Store, request: &LockRequest, view: &View) -> Result<
         return Ok(Some(left));
     };
     // Written after all, or gone: either way it is not as it was.
-    queue::delete_unless_written(store, first).await?;
+    queue::delete_unless_written(store, &request.claim.key, first).await?;
     Ok(None)
 }
 

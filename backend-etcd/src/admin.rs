@@ -147,7 +147,7 @@ async fn force_unlock(store: &Store, key: &LockKey) -> Result<Option<Holder>> {
         // Of a record that can't be read nobody can say who held it.
         let victim = alive(store, key, &first).ok().flatten();
         // Not with its lease: its holder may give back the lock, and use the lease for another one.
-        if queue::delete_unless_other(store, &first).await? {
+        if queue::delete_unless_other(store, key, &first).await? {
             return Ok(victim);
         }
     }

@@ -75,6 +75,15 @@ impl Failure {
         )
     }
 
+    /// The runtime ended in which it was sent for several callers.
+    pub(crate) fn cut_off() -> Self {
+        Self::new(
+            Verdict::Doubtful,
+            ErrorKind::Unavailable,
+            "the runtime that sent this for several callers has ended; try again",
+        )
+    }
+
     pub(crate) fn is_no_lease(&self) -> bool {
         self.verdict == Verdict::NoLease
     }

@@ -138,7 +138,7 @@ async fn make_way(
     }
     let entry = Entry { name, value: Vec::new(), created: old.created, modified: 0, lease: old.lease.id };
     store.standings.forget(&lease.claim);
-    if !queue::delete_unless_other(store, &entry).await? {
+    if !queue::delete_unless_other(store, &lease.claim.key, &entry).await? {
         return busy(store, &view, None);
     }
     acquire::try_lock(store, next, next.ttl).await

@@ -23,6 +23,7 @@ mod silence;
 mod spares;
 mod standing;
 mod store;
+mod together;
 mod waiting;
 
 use std::sync::Arc;

@@ -102,7 +102,7 @@ pub(crate) async fn join(
     // Before the write, so that of a free lock there is nothing to read.
     let then = [first(store, &claim.key), last(store, &claim.key), put(&own, record, lease)];
     let txn = Txn::new().when(still_wanted(store, is_absent, lease)).and_then(then);
-    add(store, txn.or_else([get(own.clone())]), own, lease).await
+    add(store, claim, txn.or_else([get(own.clone())]), own, lease).await
 }
 
 /// Adds the claim's record if the queue is empty.
@@ -114,7 +114,7 @@ pub(crate) async fn take(
 ) -> Result<Added, Failure> {
     let own = store.names.record(claim);
     let otherwise = [get(own.clone()), first(store, &claim.key)];
-    add(store, if_empty(store, claim, &own, record, lease).or_else(otherwise), own, lease).await
+    add(store, claim, if_empty(store, claim, &own, record, lease).or_else(otherwise), own, lease).await
 }
 
 /// The same, without finding out what stands against it: a lock that is free costs no more than its write. `None` if
@@ -126,7 +126,7 @@ pub(crate) async fn take_blindly(
     lease: i64,
 ) -> Result<Option<View>, Failure> {
     let own = store.names.record(claim);
-    let answer = store.txn(Repeat::Never, &if_empty(store, claim, &own, record, lease)).await?;
+    let answer = store.txn_of(&claim.key, if_empty(store, claim, &own, record, lease)).await?;
     Ok(answer.succeeded.then(|| alone(own, answer.revision)))
 }
 
@@ -153,8 +153,8 @@ fn still_wanted(store: &Store, condition: Compare, lease: i64) -> Vec<Compare> {
 
 /// Every part of such a transaction travels to the server and into its log, also those that are not carried
 /// out; so what hardly ever matters is asked for by a request of its own.
-async fn add(store: &Store, txn: Txn, own: Vec<u8>, lease: i64) -> Result<Added, Failure> {
-    let answer = store.txn(Repeat::Never, &txn).await?;
+async fn add(store: &Store, claim: &Claim, txn: Txn, own: Vec<u8>, lease: i64) -> Result<Added, Failure> {
+    let answer = store.txn_of(&claim.key, txn).await?;
     let (revision, counts) = (answer.revision, answer.counts);
     let mut ranges = answer.ranges.into_iter().map(|mut found| found.pop());
     let mut next = || ranges.next().flatten();
@@ -270,20 +270,28 @@ pub(crate) async fn replace(
 }
 
 /// Deletes a record if nobody has written it since `entry` was seen; says whether it did.
-pub(crate) async fn delete_unless_written(store: &Store, entry: &Entry) -> Result<bool, Failure> {
+pub(crate) async fn delete_unless_written(
+    store: &Store,
+    key: &LockKey,
+    entry: &Entry,
+) -> Result<bool, Failure> {
     let is_same = Compare::mod_revision(entry.name.clone(), CompareOp::Equal, entry.modified);
-    delete(store, &entry.name, is_same).await
+    delete(store, key, &entry.name, is_same).await
 }
 
 /// Deletes a record if it is the one that `entry` was; says whether it did.
-pub(crate) async fn delete_unless_other(store: &Store, entry: &Entry) -> Result<bool, Failure> {
+pub(crate) async fn delete_unless_other(
+    store: &Store,
+    key: &LockKey,
+    entry: &Entry,
+) -> Result<bool, Failure> {
     let is_same = Compare::create_revision(entry.name.clone(), CompareOp::Equal, entry.created);
-    delete(store, &entry.name, is_same).await
+    delete(store, key, &entry.name, is_same).await
 }
 
-async fn delete(store: &Store, name: &[u8], condition: Compare) -> Result<bool, Failure> {
+async fn delete(store: &Store, key: &LockKey, name: &[u8], condition: Compare) -> Result<bool, Failure> {
     let txn = Txn::new().when([condition]).and_then([TxnOp::delete(name, None::<DeleteOptions>)]);
-    Ok(store.txn(Repeat::Never, &txn).await?.succeeded)
+    Ok(store.txn_of(key, txn).await?.succeeded)
 }
 
 pub(crate) fn get(name: Vec<u8>) -> TxnOp {
@@ -321,7 +329,7 @@ fn refused(error: distlock_core::Error) -> Failure {
     Failure { error, verdict: crate::error::Verdict::Refused }
 }
 
-/// A transaction's answer: what its reads found, one list for each, those of nested transactions among them.
+/// A transaction's answer: what its reads found, one list for each.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) revision: i64,
@@ -329,14 +337,21 @@ pub(crate) struct Answer {
     pub(crate) ranges: Vec<Vec<Entry>>,
     /// How many records each read counted, whether or not it returned them.
     pub(crate) counts: Vec<i64>,
-    /// Whether the condition held of each nested transaction.
-    pub(crate) nested: Vec<bool>,
+    /// Those of nested transactions.
+    pub(crate) nested: Vec<Self>,
 }
 
 impl From<TxnResponse> for Answer {
     fn from(response: TxnResponse) -> Self {
-        let PbTxnResponse { header, succeeded, responses } = response.0;
-        let revision = header.map_or(0, |header| header.revision);
+        let revision = response.0.header.as_ref().map_or(0, |header| header.revision);
+        Self::of(response.0, revision)
+    }
+}
+
+impl Answer {
+    /// Only the outermost of nested transactions tells the revision.
+    fn of(response: PbTxnResponse, revision: i64) -> Self {
+        let PbTxnResponse { succeeded, responses, .. } = response;
         let mut answer =
             Self { revision, succeeded, ranges: Vec::new(), counts: Vec::new(), nested: Vec::new() };
         for response in responses.into_iter().filter_map(|response| response.response) {
@@ -345,7 +360,7 @@ impl From<TxnResponse> for Answer {
                     answer.counts.push(range.count);
                     answer.ranges.push(range.kvs.into_iter().map(Entry::from).collect());
                 }
-                PbTxnOpResponse::ResponseTxn(txn) => answer.nested.push(txn.succeeded),
+                PbTxnOpResponse::ResponseTxn(txn) => answer.nested.push(Self::of(txn, revision)),
                 PbTxnOpResponse::ResponsePut(_) | PbTxnOpResponse::ResponseDeleteRange(_) => {}
             }
         }

@@ -38,7 +38,7 @@ pub(crate) async fn unlock(store: &Store, claim: &Claim) -> Result<Release> {
     let is_first = view.is_first();
     let mut is_removed = false;
     if let Some(own) = &view.own {
-        is_removed = queue::delete_unless_other(store, own).await?;
+        is_removed = queue::delete_unless_other(store, &claim.key, own).await?;
         if let Some(standing) = standing.filter(|standing| is_removed && standing.created == own.created) {
             keep_lease(&standing, place);
         }
@@ -60,7 +60,7 @@ async fn give_back(
     }
     let (name, lease) = (store.names.record(claim), standing.lease.id);
     let entry = Entry { name, value: Vec::new(), created: standing.created, modified: 0, lease };
-    queue::delete_unless_other(store, &entry).await
+    queue::delete_unless_other(store, &claim.key, &entry).await
 }
 
 /// Keeps the lease of a record that is certainly gone.

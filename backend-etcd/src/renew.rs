@@ -150,7 +150,7 @@ async fn touch(store: &Store, known: &[(&Lease, &Standing)]) -> Result<Vec<bool>
         Kind::Lease => {
             ranges.next().is_some_and(|found| found.iter().any(|entry| entry.created == standing.created))
         }
-        Kind::Writes => nested.next().unwrap_or(false),
+        Kind::Writes => nested.next().is_some_and(|written| written.succeeded),
     };
     Ok(known.iter().map(is_there).collect())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use distlock_core::{Clock, Contended, Result};
+use distlock_core::{Clock, Contended, LockKey, Result};
 use etcd_client::Txn;
 
 use crate::config::EtcdConfig;
@@ -16,11 +16,13 @@ use crate::shared::Shared;
 use crate::silence::Silences;
 use crate::spares::Spares;
 use crate::standing::Standings;
+use crate::together::Together;
 
 /// The store: names, the way to the cluster, and what this client knows of it.
 #[derive(Debug)]
 pub(crate) struct Store {
-    pub(crate) link: Link,
+    pub(crate) link: Arc<Link>,
+    pub(crate) together: Together,
     pub(crate) names: Names,
     pub(crate) clock: Clock,
     pub(crate) keepalives: Keepalives,
@@ -36,7 +38,9 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new(link: Link, config: &EtcdConfig) -> Result<Arc<Self>> {
+        let link = Arc::new(link);
         Ok(Arc::new(Self {
+            together: Together::new(Arc::clone(&link)),
             link,
             names: Names::new(&config.namespace)?,
             clock: Clock::system(),
@@ -52,11 +56,12 @@ impl Store {
 
     /// Runs a transaction.
     pub(crate) async fn txn(&self, repeat: Repeat, txn: &Txn) -> Result<Answer, Failure> {
-        let run = |client: &etcd_client::Client| {
-            let (mut kv, txn) = (client.kv_client(), txn.clone());
-            // In a box, since it is large: without, it would be copied on its way through those around it.
-            Box::pin(async move { kv.txn(txn).await })
-        };
-        self.link.call(repeat, run).await.map(Answer::from)
+        self.link.txn(repeat, txn).await
+    }
+
+    /// Runs a transaction about the records of one lock, never twice; with those about other locks, if they are many. It
+    /// must concern nothing else that such a one writes.
+    pub(crate) async fn txn_of(&self, key: &LockKey, txn: Txn) -> Result<Answer, Failure> {
+        self.together.txn(key, txn).await
     }
 }

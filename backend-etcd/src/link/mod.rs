@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use distlock_core::{Clock, Instant, Result, Timers};
-use etcd_client::{Client, Error as EtcdError};
+use etcd_client::{Client, Error as EtcdError, Txn};
 
 use crate::config::EtcdConfig;
 use crate::error::{Failure, Verdict, classify};
+use crate::queue::Answer;
 use endpoint::Endpoint;
 use opener::Opener;
 
@@ -99,6 +100,16 @@ impl Link {
                 return result;
             }
         }
+    }
+
+    /// Runs a transaction.
+    pub(crate) async fn txn(&self, repeat: Repeat, txn: &Txn) -> Result<Answer, Failure> {
+        let run = |client: &Client| {
+            let (mut kv, txn) = (client.kv_client(), txn.clone());
+            // In a box, since it is large: without, it would be copied on its way through those around it.
+            Box::pin(async move { kv.txn(txn).await })
+        };
+        self.call(repeat, run).await.map(Answer::from)
     }
 
     /// How many requests were sent so far.

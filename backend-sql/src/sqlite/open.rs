@@ -1,6 +1,6 @@
 //! Opening the database: is it ours, is it empty, and under which epoch was it opened last.
 
-use distlock_core::{Error, ErrorKind, Result};
+use distlock_core::{Error, ErrorKind, Gathering, Result};
 use sqlx::Row;
 
 use super::checkpoints::Checkpoints;
@@ -11,7 +11,6 @@ use super::file::DatabaseFile;
 use super::machine::Machine;
 use super::schema;
 use super::store::Store;
-use super::together::Waiting;
 
 /// Opens the database, makes it one of ours if it is empty, and notes the epoch.
 ///
@@ -28,7 +27,7 @@ pub(super) async fn open(config: &SqliteConfig) -> Result<Store> {
     let journal_mode = prepare(&mut writer.turn().await?, &file, &machine).await?;
     // Opens it, so that what is in its way shows now.
     drop(reader.turn().await?);
-    let (grants, releases) = (Waiting::default(), Waiting::default());
+    let (grants, releases) = (Gathering::default(), Gathering::default());
     let store = Store { file, machine, writer, reader, checkpoints, grants, releases, journal_mode };
     store.file.remember(store.has_write_ahead_log());
     Ok(store)

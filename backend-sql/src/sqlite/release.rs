@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use distlock_core::{Claim, LockKey, LostReason, Release, Result};
+use distlock_core::{Claim, Gathering, Keyed, LockKey, LostReason, Release, Result};
 
 use super::connection::{Answer, Statement};
 use super::list::RowList;
 use super::look::look;
 use super::machine::{Machine, Moment};
 use super::store::Store;
-use super::together::{self, Change, Waiting, many};
+use super::together::{self, Change, Outcome, many};
 
 /// What frees a lock; its token stays.
 macro_rules! free {
@@ -48,6 +48,12 @@ const CLEAR: &str = concat!(
 #[derive(Debug)]
 pub(super) struct Giving(Claim);
 
+impl Keyed for Giving {
+    fn key(&self) -> &LockKey {
+        &self.0.key
+    }
+}
+
 impl Change for Giving {
     fn alone(&self, machine: &Machine, moment: Moment) -> Statement {
         bound(RELEASE, machine, &self.0, moment)
@@ -61,11 +67,7 @@ impl Change for Giving {
         many(RELEASE_MANY, list, machine, moment)
     }
 
-    fn key(&self) -> &LockKey {
-        &self.0.key
-    }
-
-    fn waiting(store: &Store) -> &Waiting<Self> {
+    fn gathering(store: &Store) -> &Gathering<Self, Outcome> {
         &store.releases
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use distlock_core::{Error, ErrorKind, Result};
+use distlock_core::{Error, ErrorKind, Gathering, Result};
 
 use super::acquire::Grant;
 use super::checkpoints::Checkpoints;
@@ -10,7 +10,7 @@ use super::connection::{Answer, Connection, Statement, Turn};
 use super::file::DatabaseFile;
 use super::machine::{Machine, Moment};
 use super::release::Giving;
-use super::together::Waiting;
+use super::together::Outcome;
 
 /// The open database.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub(super) struct Store {
     pub(super) reader: Connection,
     pub(super) checkpoints: Arc<Checkpoints>,
     /// Grants and releases that wait for the writer.
-    pub(super) grants: Waiting<Grant>,
-    pub(super) releases: Waiting<Giving>,
+    pub(super) grants: Gathering<Grant, Outcome>,
+    pub(super) releases: Gathering<Giving, Outcome>,
     /// SQLite's answer to the wish for a write-ahead log.
     pub(super) journal_mode: String,
 }

@@ -7,14 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use distlock_core::{FencingToken, Instant, LockKey, LockRequest, Metadata, Result};
+use distlock_core::{FencingToken, Gathering, Instant, Keyed, LockKey, LockRequest, Metadata, Result};
 
 use crate::sqlite::connection::Statement;
 use crate::sqlite::list::RowList;
 use crate::sqlite::look::in_front;
 use crate::sqlite::machine::{Machine, Moment};
 use crate::sqlite::store::Store;
-use crate::sqlite::together::{self, Change, Waiting, many};
+use crate::sqlite::together::{self, Change, Outcome, many};
 use crate::sqlite::tokens::TokenReserve;
 
 /// Takes a record whose holder is gone, with a token above all of its earlier ones.
@@ -85,6 +85,12 @@ impl Grant {
     }
 }
 
+impl Keyed for Grant {
+    fn key(&self) -> &LockKey {
+        &self.request.claim.key
+    }
+}
+
 impl Change for Grant {
     fn alone(&self, machine: &Machine, moment: Moment) -> Statement {
         bound(GRANT, machine, &self.request, self.ttl, moment).bind(self.token(moment))
@@ -103,11 +109,7 @@ impl Change for Grant {
         many(GRANT_MANY, list, machine, moment)
     }
 
-    fn key(&self) -> &LockKey {
-        &self.request.claim.key
-    }
-
-    fn waiting(store: &Store) -> &Waiting<Self> {
+    fn gathering(store: &Store) -> &Gathering<Self, Outcome> {
         &store.grants
     }
 }
