@@ -15,6 +15,7 @@ mod doubting;
 #[cfg(feature = "tls")]
 mod encrypting;
 mod fencing;
+mod gathering;
 mod reusing;
 mod rights;
 mod sharing;
@@ -31,6 +32,7 @@ fn main() -> std::process::ExitCode {
         #[cfg(feature = "tls")]
         encrypting::tests(),
         fencing::tests(),
+        gathering::tests(),
         reusing::tests(),
         rights::tests(),
         sharing::tests(),

@@ -1,0 +1,103 @@
+//! Many callers at once, whose small transactions go to the server together.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use distlock_core::{Error, LockBackend, LockRequest, Release, TryLock};
+use distlock_etcd::{EtcdBackend, EtcdConfig};
+use futures_util::future::join_all;
+
+use crate::support::{Server, queued, records, request, take, tests};
+
+tests! {
+    callers_at_once_get_what_they_would_get_one_by_one,
+    and_with_a_shared_lease_too,
+    a_lease_that_is_gone_costs_no_lock_and_fails_no_other,
+}
+
+const TTL: Duration = Duration::from_secs(60);
+/// A client keeps the leases of more claims than these.
+const LOCKS: usize = 24;
+
+async fn attempt_all(backend: &EtcdBackend, requests: &[LockRequest]) -> Vec<Result<TryLock, Error>> {
+    join_all(requests.iter().map(|request| backend.try_lock(request))).await
+}
+
+async fn callers_at_once_get_what_they_would_get_one_by_one() {
+    callers_at_once(|config| config).await;
+}
+
+async fn and_with_a_shared_lease_too() {
+    callers_at_once(|config| config.shared_lease(TTL)).await;
+}
+
+/// Two claims ask for each lock, half of them with a place in the queue; one lock is held, and one record was there before.
+async fn callers_at_once(set_up: impl Fn(EtcdConfig) -> EtcdConfig) {
+    let server = Server::start(&[]).await;
+    let mut raw = server.raw().await;
+    let backend = EtcdBackend::connect(set_up(server.config())).await.unwrap();
+    let mut tokens = HashMap::new();
+    for round in 0..4 {
+        let held = take(&backend, &request("held", TTL)).await;
+        let mut requests = vec![request("held", TTL)];
+        for number in 0..2 * LOCKS {
+            let name = format!("{}", number / 2);
+            requests.push(if number / 2 % 2 == 0 { request(&name, TTL) } else { queued(&name, TTL) });
+        }
+        let sent = backend.commands_sent().unwrap();
+        let outcomes = attempt_all(&backend, &requests).await;
+        let sent = backend.commands_sent().unwrap() - sent;
+        // At first each claim needs a lease as well.
+        assert!(round == 0 || sent < LOCKS as u64, "{sent} requests for {} attempts", requests.len());
+        assert!(matches!(&outcomes[0], Ok(TryLock::Busy(_))), "{:?}", outcomes[0]);
+        for (requests, outcomes) in requests[1..].chunks(2).zip(outcomes[1..].chunks(2)) {
+            let key = requests[0].claim.key.clone();
+            let granted: Vec<_> = outcomes
+                .iter()
+                .filter_map(|outcome| match outcome.as_ref().unwrap() {
+                    TryLock::Acquired(lease) => Some(lease),
+                    TryLock::Busy(_) => None,
+                })
+                .collect();
+            assert_eq!(granted.len(), 1, "of {key}: {outcomes:?}");
+            let places = records(&mut raw, &key.to_string()).await.len();
+            assert_eq!(places, if requests[0].queue { 2 } else { 1 }, "of {key}");
+            let last = tokens.insert(key.clone(), granted[0].token);
+            assert!(last.is_none_or(|last| last < granted[0].token), "of {key}");
+        }
+        let releases = join_all(requests.iter().map(|request| backend.unlock(&request.claim))).await;
+        for (outcome, release) in outcomes.iter().zip(releases) {
+            // One that waited had the lock if the holder's release came first.
+            let (release, was_granted) = (release.unwrap(), matches!(outcome, Ok(TryLock::Acquired(_))));
+            assert!(release == Release::Released || !was_granted, "{release:?}");
+        }
+        assert_eq!(backend.unlock(&held.claim).await.unwrap(), Release::Released);
+        for number in 0..LOCKS {
+            assert!(records(&mut raw, &number.to_string()).await.is_empty(), "something is left of {number}");
+        }
+    }
+}
+
+async fn a_lease_that_is_gone_costs_no_lock_and_fails_no_other() {
+    let server = Server::start(&[]).await;
+    let backend = server.backend().await;
+    let requests = || (0..LOCKS).map(|number| queued(&number.to_string(), TTL)).collect::<Vec<_>>();
+    let first = requests();
+    for outcome in attempt_all(&backend, &first).await {
+        assert!(matches!(outcome.unwrap(), TryLock::Acquired(_)));
+    }
+    join_all(first.iter().map(|request| backend.unlock(&request.claim))).await;
+    let mut raw = server.raw().await;
+    let leases = raw.leases().await.unwrap();
+    assert!(leases.leases().len() > LOCKS / 2, "they are kept for the next locks");
+    for lease in leases.leases().iter().step_by(3) {
+        raw.lease_revoke(lease.id()).await.unwrap();
+    }
+    let second = requests();
+    for outcome in attempt_all(&backend, &second).await {
+        assert!(matches!(outcome.unwrap(), TryLock::Acquired(_)));
+    }
+    for release in join_all(second.iter().map(|request| backend.unlock(&request.claim))).await {
+        assert_eq!(release.unwrap(), Release::Released);
+    }
+}
