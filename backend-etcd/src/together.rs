@@ -46,15 +46,18 @@ impl Together {
         Self { link, gathering: Gathering::default(), abreast: Arc::new(Semaphore::new(ABREAST)) }
     }
 
-    /// Runs a transaction about the records of one lock: at once if few are under way, and else with others that wait by
-    /// then. It is never sent to another member if the first may have carried it out.
+    /// Runs a transaction about the records of one lock: at once if few are under way, or if another one of that lock
+    /// waits, and else with others that wait by then. It is never sent to another member if the first may have carried it out.
     ///
     /// Dropped before it was sent, it is left out.
     pub(crate) async fn txn(&self, key: &LockKey, txn: Txn) -> Outcome {
         if let Ok(_room) = self.abreast.try_acquire() {
             return self.link.txn(Repeat::Never, &txn).await;
         }
-        let (outcome, sending) = self.gathering.ask(Change { key: key.clone(), txn });
+        let (outcome, sending) = match self.gathering.ask(Change { key: key.clone(), txn }) {
+            Ok(waits) => waits,
+            Err(Change { txn, .. }) => return self.link.txn(Repeat::Never, &txn).await,
+        };
         if let Some(sending) = sending {
             let (link, abreast) = (Arc::clone(&self.link), Arc::clone(&self.abreast));
             #[expect(

@@ -1,6 +1,6 @@
 //! Requests of several callers that go to the store together.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,13 +18,16 @@ pub trait Keyed: Debug + Send + 'static {
 /// and go together when there is room.
 ///
 /// A request of type `C` is answered by an `O`. Each caller waits for its own answer; one task of the backend's sends for
-/// all of them, and so ends with none.
+/// all of them, and so ends with none. Only requests about different locks gather: a store would judge two about one lock by
+/// what was there before both.
 #[derive(Debug)]
 pub struct Gathering<C, O>(Arc<Mutex<State<C, O>>>);
 
 #[derive(Debug)]
 struct State<C, O> {
-    asked: Vec<Asked<C, O>>,
+    asked: VecDeque<Asked<C, O>>,
+    /// Of those.
+    keys: HashSet<LockKey>,
     is_sending: bool,
 }
 
@@ -53,18 +56,29 @@ impl<C: Keyed, O: Debug + Send + 'static> Gathering<C, O> {
     /// have been sent. Dropped before it was sent, it is left out.
     ///
     /// Whoever gets the other part has to send what gathers, in a task of its own.
-    pub fn ask(&self, change: C) -> (Receiver<O>, Option<Sending<C, O>>) {
-        let (reply, answer) = oneshot::channel();
+    ///
+    /// # Errors
+    /// Gives the request back if another one about its lock waits. It is to go alone, and at once: were many to wait for
+    /// each other, each behind one that gets no answer, the last would wait for ever.
+    pub fn ask(&self, change: C) -> Result<Waits<C, O>, C> {
         let mut state = lock(&self.0);
-        state.asked.push(Asked { change, reply });
+        if !state.keys.insert(change.key().clone()) {
+            return Err(change);
+        }
+        let (reply, answer) = oneshot::channel();
+        state.asked.push_back(Asked { change, reply });
         let was_sending = std::mem::replace(&mut state.is_sending, true);
-        (answer, (!was_sending).then(|| Sending(Some(Arc::clone(&self.0)))))
+        Ok((answer, (!was_sending).then(|| Sending(Some(Arc::clone(&self.0))))))
     }
 }
 
+/// An answer to wait for, and maybe the duty to send.
+type Waits<C, O> = (Receiver<O>, Option<Sending<C, O>>);
+
 impl<C, O> Default for Gathering<C, O> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(State { asked: Vec::new(), is_sending: false })))
+        let (asked, keys) = (VecDeque::new(), HashSet::new());
+        Self(Arc::new(Mutex::new(State { asked, keys, is_sending: false })))
     }
 }
 
@@ -78,14 +92,18 @@ pub struct Sending<C: Keyed, O: Debug + Send + 'static>(Option<Arc<Mutex<State<C
 
 impl<C: Keyed, O: Debug + Send + 'static> Sending<C, O> {
     /// Up to `most` of the requests that wait, first come, first served; `None` if there are none, and then the duty is
-    /// done. Requests about one lock never go together: a store would judge both by what was there before.
+    /// done.
     pub fn next(&mut self, most: usize) -> Option<Vec<Asked<C, O>>> {
         let mut state = lock(self.0.as_ref()?);
-        state.asked.retain(|one| !one.reply.is_closed());
-        let mut keys = HashSet::with_capacity(state.asked.len().min(most));
-        let (next, later): (Vec<_>, _) =
-            state.asked.drain(..).partition(|one| keys.len() < most && keys.insert(one.change.key().clone()));
-        state.asked = later;
+        let mut next = Vec::with_capacity(state.asked.len().min(most));
+        while next.len() < most
+            && let Some(one) = state.asked.pop_front()
+        {
+            state.keys.remove(one.change.key());
+            if !one.reply.is_closed() {
+                next.push(one);
+            }
+        }
         if !next.is_empty() {
             return Some(next);
         }
@@ -101,6 +119,7 @@ impl<C: Keyed, O: Debug + Send + 'static> Drop for Sending<C, O> {
         if let Some(state) = &self.0 {
             let mut state = lock(state);
             state.is_sending = false;
+            state.keys.clear();
             let asked = std::mem::take(&mut state.asked);
             drop(state);
             // Wakes them.
@@ -137,47 +156,52 @@ mod tests {
         asked.into_iter().flatten().map(|one| one.change.1).collect()
     }
 
+    fn ask(gathering: &Gathering<Change, u32>, key: &str, number: u32) -> Waits<Change, u32> {
+        gathering.ask(change(key, number)).expect("no other of that lock waits")
+    }
+
     #[test]
-    fn requests_go_in_order_and_those_about_one_lock_one_after_the_other() {
+    fn requests_about_different_locks_go_in_order() {
         let gathering = Gathering::default();
-        let (_first, sending) = gathering.ask(change("a", 1));
+        let (_first, sending) = ask(&gathering, "a", 1);
         let mut sending = sending.unwrap();
         let mut answers = Vec::new();
-        for (key, number) in [("b", 2), ("a", 3), ("c", 4), ("a", 5), ("d", 6), ("e", 7)] {
-            let (answer, another) = gathering.ask(change(key, number));
+        for (key, number) in [("b", 2), ("c", 3), ("d", 4), ("e", 5)] {
+            let (answer, another) = ask(&gathering, key, number);
             assert!(another.is_none(), "one sends for all");
             answers.push(answer);
         }
-        drop(answers.remove(4));
-        assert_eq!(numbers(sending.next(3)), [1, 2, 4]);
-        assert_eq!(numbers(sending.next(3)), [3, 7], "nobody waits for 6 any more");
-        assert_eq!(numbers(sending.next(3)), [5]);
+        assert_eq!(gathering.ask(change("b", 6)).unwrap_err().1, 6, "another one waits");
+        drop(answers.remove(2));
+        assert_eq!(numbers(sending.next(2)), [1, 2]);
+        let (_answer, _) = ask(&gathering, "b", 7);
+        assert_eq!(numbers(sending.next(9)), [3, 5, 7], "nobody waits for 4 any more");
         assert!(sending.next(3).is_none());
         drop(sending);
-        assert!(gathering.ask(change("a", 8)).1.is_some(), "the next one is to send again");
+        assert!(ask(&gathering, "d", 8).1.is_some(), "the next one is to send again");
     }
 
     #[tokio::test]
     async fn each_caller_gets_its_own_answer_and_is_told_if_there_is_none() {
         let gathering = Gathering::default();
-        let (one, sending) = gathering.ask(change("a", 1));
-        let (other, _) = gathering.ask(change("b", 2));
+        let (one, sending) = ask(&gathering, "a", 1);
+        let (other, _) = ask(&gathering, "b", 2);
         let mut sending = sending.unwrap();
         for asked in sending.next(9).unwrap() {
             let answer = asked.change.1 * 10;
             asked.tell(answer);
         }
         assert_eq!((one.await, other.await), (Ok(10), Ok(20)));
-        let (waits, _) = gathering.ask(change("c", 3));
+        let (waits, _) = ask(&gathering, "c", 3);
         drop(sending);
         assert!(waits.await.is_err());
-        let (given_up, sending) = gathering.ask(change("d", 4));
+        let (given_up, sending) = ask(&gathering, "c", 4);
         let mut asked = sending.unwrap().next(9).unwrap();
         assert!(asked[0].unheard().now_or_never().is_none());
         drop(given_up);
         asked[0].unheard().await;
-        let (waits, sending) = gathering.ask(change("d", 4));
-        assert_eq!(numbers(sending.unwrap().next(9)), [4]);
+        let (waits, sending) = ask(&gathering, "d", 5);
+        assert_eq!(numbers(sending.unwrap().next(9)), [5]);
         assert!(waits.await.is_err());
     }
 }

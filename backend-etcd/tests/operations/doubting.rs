@@ -39,7 +39,7 @@ struct Client {
 }
 
 impl Client {
-    async fn connect(server: &Server, set_up: impl Fn(EtcdConfig) -> EtcdConfig, number: usize) -> Self {
+    async fn connect(server: &Server, set_up: fn(EtcdConfig) -> EtcdConfig, number: usize) -> Self {
         let ways = [Proxy::start(server.address()).unwrap(), Proxy::start(server.address()).unwrap()];
         let config =
             EtcdConfig::new(ways.iter().map(|way| way.address().to_string())).response_timeout(RESPONSE);
@@ -70,10 +70,10 @@ impl Client {
 
 /// Some attempts at locks are held up on their way, repeated on another one, and the locks given back. Then what was
 /// held up arrives, while the clients go on with others.
-async fn late_requests_leave_nothing(set_up: impl Fn(EtcdConfig) -> EtcdConfig) {
+async fn late_requests_leave_nothing(set_up: fn(EtcdConfig) -> EtcdConfig) {
     let server = Server::start(&[]).await;
     let mut raw = server.raw().await;
-    let clients = join_all((0..CLIENTS).map(|number| Client::connect(&server, &set_up, number))).await;
+    let clients = join_all((0..CLIENTS).map(|number| Client::connect(&server, set_up, number))).await;
     join_all(clients.iter().map(Client::take_and_give_back)).await;
     let ways: Vec<_> = clients.iter().map(Client::way).collect();
     ways.iter().for_each(|way| way.hold(Way::ToServer));

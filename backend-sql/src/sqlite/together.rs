@@ -35,7 +35,7 @@ pub(super) type Outcome = Result<Option<Moment>>;
 
 /// Makes a change, and says when its statement was sent if it did anything.
 ///
-/// At once if the connection is free. Else it goes together with others of its kind that wait by
+/// At once if the connection is free. Else, unless another one of that lock waits, it goes together with others of its kind that wait by
 /// then: sixty-four callers cost one commit and two changes of thread, and not one and two each.
 ///
 /// Dropping the future before the statement was sent leaves the change out; later, it is made.
@@ -43,7 +43,10 @@ pub(super) async fn make<C: Change>(store: &Arc<Store>, change: C) -> Outcome {
     if let Some(mut turn) = store.writer.free_turn() {
         return alone(store, &mut turn, &change).await;
     }
-    let (outcome, sending) = C::gathering(store).ask(change);
+    let (outcome, sending) = match C::gathering(store).ask(change) {
+        Ok(waits) => waits,
+        Err(change) => return alone(store, &mut store.writer.turn().await?, &change).await,
+    };
     if let Some(sending) = sending {
         let store = Arc::clone(store);
         #[expect(
