@@ -66,11 +66,13 @@ const PROBE: &str =
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS {locks} (
   lock_key VARBINARY(512) NOT NULL PRIMARY KEY,
-  token BIGINT NOT NULL,
+  token BIGINT NOT NULL CHECK (token > 0),
   owner BINARY(16) NULL,
   expires_at BIGINT NULL,
-  ttl BIGINT NULL,
-  metadata VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT ''
+  ttl BIGINT NULL CHECK (ttl > 0),
+  metadata VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
+  CHECK (owner IS NULL OR expires_at IS NOT NULL),
+  CHECK ((ttl IS NULL) = (expires_at IS NULL))
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
 CREATE TABLE IF NOT EXISTS {claims} (
   lock_key VARBINARY(512) NOT NULL,
