@@ -23,7 +23,8 @@ fn main() {
         return;
     };
     // For as long as the process runs: the threads of a runtime outlive what borrows it here.
-    let recorder: &'static PrometheusRecorder = Box::leak(Box::new(PrometheusBuilder::new().build_recorder()));
+    let recorder: &'static PrometheusRecorder =
+        Box::leak(Box::new(PrometheusBuilder::new().build_recorder()));
     let handle = recorder.handle();
     let (metered, bare) = (runtime(Some(recorder)), runtime(None));
     let options = BenchOptions::new(Scenario::Uncontended).duration(LENGTH);
@@ -50,7 +51,8 @@ fn main() {
         ratios.push(with / without);
     }
     ratios.sort_by(f64::total_cmp);
-    let [least, low, middle, high, most] = [0, TURNS / 4, TURNS / 2, TURNS * 3 / 4, TURNS - 1].map(|at| ratios[at]);
+    let [least, low, middle, high, most] =
+        [0, TURNS / 4, TURNS / 2, TURNS * 3 / 4, TURNS - 1].map(|at| ratios[at]);
     println!("p50 with metrics, as a multiple of that without, of {TURNS} turns: {middle:.3}");
     println!("half of them from {low:.3} to {high:.3}, all from {least:.3} to {most:.3}");
     println!("{} lines of metrics", handle.render().lines().count());
