@@ -76,12 +76,8 @@ impl Failure {
     }
 
     /// The runtime ended in which it was sent for several callers.
-    pub(crate) fn cut_off() -> Self {
-        Self::new(
-            Verdict::Doubtful,
-            ErrorKind::Unavailable,
-            "the runtime that sent this for several callers has ended; try again",
-        )
+    pub(crate) const fn cut_off(error: Error) -> Self {
+        Self { error, verdict: Verdict::Doubtful }
     }
 
     pub(crate) fn is_no_lease(&self) -> bool {

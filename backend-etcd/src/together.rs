@@ -54,7 +54,7 @@ impl Together {
         if let Ok(_room) = self.abreast.try_acquire() {
             return self.link.txn(Repeat::Never, &txn).await;
         }
-        let (outcome, sending) = match self.gathering.ask(Change { key: key.clone(), txn }) {
+        let (reply, sending) = match self.gathering.ask(Change { key: key.clone(), txn }) {
             Ok(waits) => waits,
             Err(Change { txn, .. }) => return self.link.txn(Repeat::Never, &txn).await,
         };
@@ -66,7 +66,7 @@ impl Together {
             )]
             tokio::spawn(send(link, abreast, sending));
         }
-        outcome.await.unwrap_or_else(|_| Err(Failure::cut_off()))
+        reply.answer().await.map_err(Failure::cut_off)?
     }
 }
 

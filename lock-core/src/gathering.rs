@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
+use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::key::LockKey;
 
 /// What a request is about.
@@ -52,15 +53,14 @@ impl<C, O> Asked<C, O> {
 }
 
 impl<C: Keyed, O: Debug + Send + 'static> Gathering<C, O> {
-    /// Adds a request. Its answer comes through the receiver, or an error if whoever was to send it is gone: then it may
-    /// have been sent. Dropped before it was sent, it is left out.
+    /// Adds a request, to whose answer the first part leads. Dropped before it was sent, the request is left out.
     ///
     /// Whoever gets the other part has to send what gathers, in a task of its own.
     ///
     /// # Errors
     /// Gives the request back if another one about its lock waits. It is to go alone, and at once: were many to wait for
     /// each other, each behind one that gets no answer, the last would wait for ever.
-    pub fn ask(&self, change: C) -> Result<Waits<C, O>, C> {
+    pub fn ask(&self, change: C) -> std::result::Result<Waits<C, O>, C> {
         let mut state = lock(&self.0);
         if !state.keys.insert(change.key().clone()) {
             return Err(change);
@@ -68,12 +68,33 @@ impl<C: Keyed, O: Debug + Send + 'static> Gathering<C, O> {
         let (reply, answer) = oneshot::channel();
         state.asked.push_back(Asked { change, reply });
         let was_sending = std::mem::replace(&mut state.is_sending, true);
-        Ok((answer, (!was_sending).then(|| Sending(Some(Arc::clone(&self.0))))))
+        Ok((Reply(answer), (!was_sending).then(|| Sending(Some(Arc::clone(&self.0))))))
     }
 }
 
 /// An answer to wait for, and maybe the duty to send.
-type Waits<C, O> = (Receiver<O>, Option<Sending<C, O>>);
+type Waits<C, O> = (Reply<O>, Option<Sending<C, O>>);
+
+/// The way to the answer of a request.
+#[derive(Debug)]
+#[must_use]
+pub struct Reply<O>(Receiver<O>);
+
+impl<O> Reply<O> {
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// `Unavailable`, of unknown effect, if whoever was to send the request is gone.
+    ///
+    /// # Cancel safety
+    /// Dropped before the request was sent, it is left out; later, it goes on.
+    pub async fn answer(self) -> Result<O> {
+        self.0.await.map_err(|_| {
+            let message = "the runtime that sent this for several callers has ended; try again";
+            Error::new(ErrorKind::Unavailable, message).with_effect(Effect::Unknown)
+        })
+    }
+}
 
 impl<C, O> Default for Gathering<C, O> {
     fn default() -> Self {
@@ -191,10 +212,10 @@ mod tests {
             let answer = asked.change.1 * 10;
             asked.tell(answer);
         }
-        assert_eq!((one.await, other.await), (Ok(10), Ok(20)));
+        assert_eq!((one.answer().await.unwrap(), other.answer().await.unwrap()), (10, 20));
         let (waits, _) = ask(&gathering, "c", 3);
         drop(sending);
-        assert!(waits.await.is_err());
+        assert_eq!(waits.answer().await.unwrap_err().effect(), Effect::Unknown);
         let (given_up, sending) = ask(&gathering, "c", 4);
         let mut asked = sending.unwrap().next(9).unwrap();
         assert!(asked[0].unheard().now_or_never().is_none());
@@ -202,6 +223,6 @@ mod tests {
         asked[0].unheard().await;
         let (waits, sending) = ask(&gathering, "d", 5);
         assert_eq!(numbers(sending.unwrap().next(9)), [5]);
-        assert!(waits.await.is_err());
+        assert_eq!(waits.answer().await.unwrap_err().kind(), ErrorKind::Unavailable);
     }
 }

@@ -60,7 +60,7 @@ pub use error::{Effect, Error, ErrorKind, Operation, Result};
 pub use events::{Events, LockChange, LockEvent, Missed};
 pub use fence_gate::{FenceGate, FencedFile, MemoryGate, stale_token};
 pub use fencing::{FenceScope, FencingToken};
-pub use gathering::{Asked, Gathering, Keyed, Sending};
+pub use gathering::{Asked, Gathering, Keyed, Reply, Sending};
 pub use guarantees::{BackendInfo, Exclusion, ExpiryClock, Fairness, Guarantees, guarantees_table};
 pub use guard::{GuardView, LockGuard};
 pub use health::{Health, Warning};

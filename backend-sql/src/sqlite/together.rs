@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use distlock_core::{Asked, Effect, Error, ErrorKind, Gathering, Keyed, LockKey, Result, Sending};
+use distlock_core::{Asked, Error, ErrorKind, Gathering, Keyed, LockKey, Result, Sending};
 
 use super::connection::{Answer, Statement, Turn};
 use super::list::RowList;
@@ -35,15 +35,16 @@ pub(super) type Outcome = Result<Option<Moment>>;
 
 /// Makes a change, and says when its statement was sent if it did anything.
 ///
-/// At once if the connection is free. Else, unless another one of that lock waits, it goes together with others of its kind that wait by
-/// then: sixty-four callers cost one commit and two changes of thread, and not one and two each.
+/// At once if the connection is free. Else, unless another one of that lock waits, it goes together with
+/// others of its kind that wait by then: sixty-four callers cost one commit and two changes of thread,
+/// and not one and two each.
 ///
 /// Dropping the future before the statement was sent leaves the change out; later, it is made.
 pub(super) async fn make<C: Change>(store: &Arc<Store>, change: C) -> Outcome {
     if let Some(mut turn) = store.writer.free_turn() {
         return alone(store, &mut turn, &change).await;
     }
-    let (outcome, sending) = match C::gathering(store).ask(change) {
+    let (reply, sending) = match C::gathering(store).ask(change) {
         Ok(waits) => waits,
         Err(change) => return alone(store, &mut store.writer.turn().await?, &change).await,
     };
@@ -55,10 +56,7 @@ pub(super) async fn make<C: Change>(store: &Arc<Store>, change: C) -> Outcome {
         )]
         tokio::spawn(send(store, sending));
     }
-    outcome.await.unwrap_or_else(|_| {
-        let message = "the runtime that sent this for several callers has ended; try again";
-        Err(Error::new(ErrorKind::Unavailable, message).with_effect(Effect::Unknown))
-    })
+    reply.answer().await?
 }
 
 /// A statement for all rows of `list`, which is its first parameter; the moment and the epoch are its
