@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::canary::Canary;
 use crate::case::Profile;
-use crate::decorators::{Interposed, Recorded, Script};
+use crate::decorators::{Interposed, Recorded, RecordedFaults, Script};
 use crate::faults::Faults;
 use crate::history::{self, Event, Promises, Recorder, Violation, What, nanos};
 use crate::holder::Holder;
@@ -33,6 +33,7 @@ pub(crate) struct Context {
     pace: Pace,
     prefix: String,
     log: Arc<Recorder>,
+    faults: Option<RecordedFaults>,
     canary: Arc<Canary>,
     folder: TempDir,
     first: Arc<dyn LockBackend>,
@@ -61,12 +62,14 @@ impl Context {
     ) -> Result<Self> {
         let first = subject.connect(&subject.url()).await?;
         let prefix = format!("suite/{:012x}/", fastrand::u64(..) >> 16);
+        let log = Arc::new(Recorder::in_memory(first.clock()));
         Ok(Self {
             profile: Profile::of(&*subject),
             seed,
             pace,
             prefix,
-            log: Arc::new(Recorder::in_memory(first.clock())),
+            faults: RecordedFaults::of(&subject, &log),
+            log,
             canary,
             folder: tempfile::tempdir().expect("the temporary folder is writable"),
             opened: Mutex::new(vec![Arc::clone(&first)]),
@@ -82,7 +85,7 @@ impl Context {
     }
 
     pub(crate) fn faults(&self) -> &dyn Faults {
-        self.subject.faults().expect("the case declared its need")
+        self.faults.as_ref().expect("the case declared its need")
     }
 
     pub(crate) fn log(&self) -> &Arc<Recorder> {
@@ -283,7 +286,7 @@ impl Context {
 
     /// Ends the faults that the case may have left behind.
     pub(crate) async fn heal(&self) {
-        if let Some(faults) = self.subject.faults() {
+        if let Some(faults) = &self.faults {
             faults.heal().await;
         }
     }

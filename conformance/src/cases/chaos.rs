@@ -1,5 +1,7 @@
 //! Everything at once, at random; the history is the judge.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use distlock_core::{ErrorKind, LockClient, LockGuard, LockKey, LockOptions, Operation, WaitPolicy};
 
 use super::*;
@@ -21,6 +23,8 @@ cases! { "chaos":
 
 /// How long the chaos lasts, at the usual pace.
 const STORM: Duration = Duration::from_secs(5);
+/// It goes on for up to so many times that, until the lock was taken often enough.
+const LONGER: u32 = 4;
 
 /// That the register itself hides nothing: without a lock, updates are lost.
 async fn lost_updates_show_without_the_lock(ctx: &Context) {
@@ -94,9 +98,8 @@ impl Contender {
         }
     }
 
-    async fn contend(mut self, until: std::time::Instant) -> usize {
-        let mut held = 0;
-        while std::time::Instant::now() < until {
+    async fn contend(mut self, taken: Arc<AtomicUsize>, is_over: impl Fn(usize) -> bool) {
+        while !is_over(taken.load(Ordering::Relaxed)) {
             if self.rng.bool() {
                 self.make_trouble();
             }
@@ -110,11 +113,10 @@ impl Contender {
                 lock.await.ok()
             };
             if let Some(guard) = granted {
-                held += 1;
+                taken.fetch_add(1, Ordering::Relaxed);
                 self.work(guard).await;
             }
         }
-        held
     }
 
     async fn work(&mut self, guard: LockGuard) {
@@ -150,11 +152,15 @@ async fn contenders(ctx: &Context, trouble: Trouble) -> Vec<Contender> {
 
 /// Lets contenders loose; they have to get the lock this often.
 async fn storm(ctx: &Context, contenders: Vec<Contender>, least: usize) {
-    let length = ctx.paced(STORM);
-    let until = std::time::Instant::now() + length;
-    let held = join_all(contenders.into_iter().map(|contender| tokio::spawn(contender.contend(until)))).await;
-    let held: usize = held.into_iter().map(|held| held.expect("no contender panics")).sum();
-    assert!(held >= least, "in {length:?} the lock was taken {held} times");
+    let (length, began) = (ctx.paced(STORM), std::time::Instant::now());
+    let is_over = move |taken| began.elapsed() >= length * if taken < least { LONGER } else { 1 };
+    let taken = Arc::new(AtomicUsize::new(0));
+    let contending = |contender: Contender| tokio::spawn(contender.contend(Arc::clone(&taken), is_over));
+    for ended in join_all(contenders.into_iter().map(contending)).await {
+        ended.expect("no contender panics");
+    }
+    let (taken, took) = (taken.load(Ordering::Relaxed), began.elapsed());
+    assert!(taken >= least, "in {took:?} the lock was taken {taken} times");
 }
 
 /// Asserts that the lock is free soon after everybody left.

@@ -2,6 +2,8 @@
 
 mod interposed;
 mod recorded;
+mod recorded_faults;
 
 pub(crate) use interposed::{Fault, Interposed, Script};
 pub use recorded::Recorded;
+pub(crate) use recorded_faults::RecordedFaults;

@@ -115,6 +115,10 @@ pub enum What {
     Lost { until: u64 },
     /// A write reached a resource as its `seq`-th: the value read before plus one.
     Write { resource: String, fenced: bool, seq: u64, token: u64, value: u64, accepted: bool },
+    /// The store is stopped, or restarted: from here on it may not serve.
+    Down,
+    /// It serves again.
+    Up,
     /// The recording ended; `delay` is the longest scheduling delay measured.
     End { delay: u64 },
 }

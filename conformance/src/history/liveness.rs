@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::event::{Event, What, nanos};
+use super::outages::Outages;
 use super::spans::Spans;
 use super::{Promises, Violation};
 use super::{ends, queue};
@@ -16,6 +17,8 @@ struct Possible<'a> {
     owner: &'a str,
     from: u64,
     until: u64,
+    /// For how long it may be there once it was written.
+    stays: u64,
     /// When the call that may have left the record was answered, if it was.
     answered: Option<u64>,
     /// It is a place in the queue, which a forced release leaves alone.
@@ -26,7 +29,7 @@ impl Possible<'_> {
     /// What had been answered when a release left was gone when that one was answered, at `at`.
     fn end(&mut self, left: u64, at: u64) {
         if self.answered.is_some_and(|answered| answered <= left) {
-            self.until = self.until.min(at);
+            (self.until, self.stays) = (self.until.min(at), 0);
         }
     }
 }
@@ -86,24 +89,34 @@ fn possible<'a>(events: &[&'a Event], lateness: u64, place: u64) -> Vec<Possible
                 ttls.insert(op, ttl);
                 // Until it is answered it may land at any time, and then be a place in the queue.
                 let place = if matches!(event.what, What::Ask { queue: true, .. }) { place } else { 0 };
-                let until = event.at.saturating_add(ttl).saturating_add(lateness).saturating_add(place);
+                let stays = ttl.saturating_add(lateness).saturating_add(place);
+                let until = event.at.saturating_add(stays);
                 of_owner.entry(&event.owner).or_default().push(op);
                 possible.insert(
                     op,
-                    Possible { owner: &event.owner, from: event.at, until, answered: None, queued: false },
+                    Possible {
+                        owner: &event.owner,
+                        from: event.at,
+                        until,
+                        stays,
+                        answered: None,
+                        queued: false,
+                    },
                 );
             }
             What::Granted { op, ttl, .. } => {
                 ttls.insert(op, ttl);
                 answer(&mut possible, op, event.at, ttl.saturating_add(lateness));
             }
-            What::Renewed { op, .. } | What::RenewFailed { op } | What::AskFailed { op, unknown: true } => {
+            What::Renewed { op, .. } => {
                 let ttl = ttls.get(&op).copied().unwrap_or(0);
                 answer(&mut possible, op, event.at, ttl.saturating_add(lateness));
-                if !matches!(event.what, What::Renewed { .. }) {
-                    // It may still be on its way.
-                    possible.entry(op).and_modify(|stretch| stretch.answered = None);
-                }
+            }
+            What::RenewFailed { op } | What::AskFailed { op, unknown: true } => {
+                // It may still be on its way.
+                possible
+                    .entry(op)
+                    .and_modify(|stretch| stretch.until = event.at.saturating_add(stretch.stays));
             }
             What::Busy { op } => {
                 let ttl = ttls.get(&op).copied().unwrap_or(0);
@@ -136,13 +149,17 @@ fn possible<'a>(events: &[&'a Event], lateness: u64, place: u64) -> Vec<Possible
             _ => {}
         }
     }
+    let outages = Outages::of(events);
+    for stretch in possible.values_mut().filter(|stretch| stretch.stays > 0) {
+        stretch.until = outages.prolong(stretch.until, stretch.stays);
+    }
     possible.into_values().collect()
 }
 
 fn answer(possible: &mut BTreeMap<u64, Possible<'_>>, op: u64, at: u64, stays: u64) {
     if let Some(stretch) = possible.get_mut(&op) {
         stretch.answered = Some(at);
-        stretch.until = at.saturating_add(stays);
+        (stretch.until, stretch.stays) = (at.saturating_add(stays), stays);
     }
 }
 
@@ -221,6 +238,30 @@ mod tests {
             .unlock("a", 5, 6)
             .busy("c", 20, 21, false);
         assert_eq!(refusals(&residue), 1);
+    }
+
+    #[test]
+    fn busy_after_an_outage_is_right_for_as_long_as_a_record_may_have_stayed() {
+        let after = |script: Script, at| {
+            refusals(&script.at(30, "", What::Down).at(500, "", What::Up).busy("b", at, at + 1, false))
+        };
+        let last = 500 + TTL + LATE;
+        let held = || Script::new().grant("a", 1, 2, 1, 50);
+        assert_eq!((after(held(), last), after(held(), last + 1)), (0, 1));
+        assert_eq!(after(held().unlock("a", 5, 6), last), 1, "it was given back before");
+        assert_eq!(after(Script::new(), last), 1);
+    }
+
+    #[test]
+    fn an_attempt_that_failed_may_have_got_a_place() {
+        let failed =
+            |queue| {
+                let script = Script::new()
+                    .at(1, "a", What::Ask { op: 99, queue, handed: false, ttl: TTL })
+                    .at(20, "a", What::AskFailed { op: 99, unknown: true });
+                refusals(&script.busy("b", 1000, 1001, false))
+            };
+        assert_eq!((failed(true), failed(false)), (0, 1));
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod holds;
 mod linear;
 mod liveness;
 mod loss_signal;
+mod outages;
 mod owner_safety;
 #[cfg(test)]
 mod properties;

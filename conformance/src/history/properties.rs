@@ -51,6 +51,8 @@ fn looking() -> impl Strategy<Value = What> {
         (any::<bool>(), number()).prop_map(|(valid, until)| What::Checked { valid, until }),
         Just(What::Watching),
         Just(What::Unwatched),
+        Just(What::Down),
+        Just(What::Up),
         number().prop_map(|until| What::Lost { until }),
         (any::<[bool; 2]>(), number(), number(), number()).prop_map(|(flags, seq, token, value)| {
             What::Write { resource: "r".to_owned(), fenced: flags[0], seq, token, value, accepted: flags[1] }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::Promises;
 use super::super::event::{Event, What, nanos};
+use super::super::outages::Outages;
 use super::super::spans::Spans;
 
 /// What the answer of a call says about the lock. Owners are numbers.
@@ -177,20 +178,22 @@ fn latents(
     names: &mut Names,
 ) -> Vec<(u64, u64, u32)> {
     let releases = releases(events, outcomes);
+    let outages = Outages::of(events);
     let mut latents = Vec::new();
     for event in events {
         let What::Ask { op, queue, ttl, .. } = event.what else { continue };
         let answered = outcomes.get(&op).map(|outcome| (&outcome.what, outcome.at));
         let place = if queue { nanos(promises.place) } else { 0 };
         let stays = ttl.saturating_add(margin).saturating_add(place);
+        let until = |from: u64| outages.prolong(from.saturating_add(stays), stays);
         let until = match answered {
             Some((What::Busy { .. }, at)) if queue => {
                 let of_owner = releases.get(event.owner.as_str()).into_iter().flatten();
                 let gone = of_owner.filter(|(left, _)| *left >= at).map(|(_, answered)| *answered).min();
-                gone.unwrap_or(u64::MAX).min(at.saturating_add(stays))
+                gone.unwrap_or(u64::MAX).min(until(at))
             }
-            Some((What::AskFailed { unknown: true, .. }, at)) => at.saturating_add(stays),
-            None => event.at.saturating_add(stays),
+            Some((What::AskFailed { unknown: true, .. }, at)) => until(at),
+            None => until(event.at),
             _ => continue,
         };
         latents.push((event.at, until, names.number(&event.owner)));
