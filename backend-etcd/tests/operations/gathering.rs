@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use distlock_conformance::{Proxy, Way};
 use distlock_core::{Error, LockBackend, LockRequest, Release, TryLock};
 use distlock_etcd::{EtcdBackend, EtcdConfig};
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all, select};
 
-use crate::support::{Server, queued, records, request, take, tests};
+use crate::support::{Server, eventually, queued, records, request, take, tests};
 
 tests! {
     callers_at_once_get_what_they_would_get_one_by_one,
@@ -15,11 +16,15 @@ tests! {
     different_locks_share_requests,
     a_lease_that_is_gone_costs_no_lock_and_fails_no_other,
     a_server_that_takes_few_operations_at_once_is_asked_one_by_one,
+    who_gives_up_leaves_room_for_others,
 }
 
 const TTL: Duration = Duration::from_secs(60);
 /// A client keeps the leases of more claims than these.
 const LOCKS: usize = 24;
+/// How many requests are under way before others gather, and how many go into one.
+const ABREAST: usize = 4;
+const MOST: usize = 32;
 
 async fn attempt_all(backend: &EtcdBackend, requests: &[LockRequest]) -> Vec<Result<TryLock, Error>> {
     join_all(requests.iter().map(|request| backend.try_lock(request))).await
@@ -133,5 +138,38 @@ async fn a_server_that_takes_few_operations_at_once_is_asked_one_by_one() {
         for release in join_all(requests.iter().map(|request| backend.unlock(&request.claim))).await {
             assert_eq!(release.unwrap(), Release::Released);
         }
+    }
+}
+
+/// A request that went out for several callers ends when all of them are gone, not when its time is over.
+async fn who_gives_up_leaves_room_for_others() {
+    let server = Server::start(&[]).await;
+    let way = Proxy::start(server.address()).unwrap();
+    let config = EtcdConfig::new([way.address().to_string()]).shared_lease(TTL).response_timeout(TTL);
+    let backend = &EtcdBackend::connect(config).await.unwrap();
+    take(backend, &request("before", TTL)).await;
+    way.silence(Way::ToServer);
+    let before = backend.commands_sent().unwrap();
+    let attempts = async |names: std::ops::Range<usize>| {
+        let requests: Vec<_> = names.map(|name| request(&name.to_string(), TTL)).collect();
+        attempt_all(backend, &requests).await
+    };
+    let sent =
+        |count| eventually("they are sent", async move || backend.commands_sent().unwrap() >= before + count);
+    let mut alone = Box::pin(attempts(0..ABREAST));
+    in_vain(&mut alone, sent(ABREAST as u64)).await;
+    let mut together = Box::pin(attempts(ABREAST..ABREAST + ABREAST * MOST));
+    in_vain(&mut together, std::future::ready(())).await;
+    drop(alone);
+    in_vain(&mut together, sent(2 * ABREAST as u64)).await;
+    drop(together);
+    let mut next = Box::pin(attempts(1000..1001));
+    in_vain(&mut next, sent(2 * ABREAST as u64 + 1)).await;
+}
+
+/// Goes on with attempts that get no answer, until something else has happened.
+async fn in_vain<A: Future + Unpin>(attempts: &mut A, happens: impl Future<Output = ()>) {
+    if let Either::Left(_) = select(attempts, Box::pin(happens)).await {
+        panic!("nothing can have answered");
     }
 }

@@ -9,7 +9,6 @@
 )]
 
 mod administering;
-mod contending;
 mod costs;
 mod doubting;
 #[cfg(feature = "tls")]
@@ -26,7 +25,6 @@ mod writing;
 fn main() -> std::process::ExitCode {
     let tests = [
         administering::tests(),
-        contending::tests(),
         costs::tests(),
         doubting::tests(),
         #[cfg(feature = "tls")]
