@@ -87,6 +87,11 @@ impl Soak {
                 Arc::new(ProbeSlot::start(number, own, place.clone()))
             })
             .collect();
+        let servers: Vec<_> = targets
+            .iter()
+            .filter(|target| target.suffers(Action::Restart))
+            .map(|target| target.name())
+            .collect();
         let mut all: Vec<Arc<dyn Target>> = targets;
         all.extend(slots.iter().map(|slot| Arc::clone(slot) as Arc<dyn Target>));
         let pace = (work.ttl * 2, work.ttl);
@@ -101,7 +106,8 @@ impl Soak {
                 None
             }
         };
-        let events = lockprobe::histories(&work.folder).expect("the histories can be read");
+        let mut events = lockprobe::histories(&work.folder).expect("the histories can be read");
+        events.extend(outages(&steps, &servers));
         Report {
             seed: work.seed,
             grants: events.iter().filter(|event| matches!(event.what, What::Granted { .. })).count(),
@@ -113,6 +119,17 @@ impl Soak {
             events,
         }
     }
+}
+
+/// When a server did not serve.
+fn outages(steps: &[Step], servers: &[String]) -> Vec<Event> {
+    let is_outage = |step: &&Step| {
+        servers.contains(&step.target)
+            && matches!(step.action, Action::Pause | Action::Restart | Action::RestartWiped)
+    };
+    let events =
+        |step: &Step| [Event::new(step.from, "", "", What::Down), Event::new(step.until, "", "", What::Up)];
+    steps.iter().filter(is_outage).flat_map(events).collect()
 }
 
 async fn finish(slots: &[Arc<ProbeSlot>]) {

@@ -196,18 +196,13 @@ impl Target for Line {
 
 /// What holds under these faults. Killing a server may make another one its successor that has not heard of the
 /// last grants; of a quorum, those that were wiped before a renewal may leave a holder with too few; and where the
-/// server's wall clock ends leases, a jump ends them early, or late by one ttl. A leader that comes
-/// up, two ttls after the last one at most, counts every lease anew.
+/// server's wall clock ends leases, a jump ends them early, or late by one ttl.
 fn promises(info: &BackendInfo, store: &str, ttl: Duration, jumps: bool) -> Promises {
     let mut promises = Promises::of(info);
     if jumps && info.guarantees.expiry == ExpiryClock::Server {
         promises = promises.without_exclusion().with_sudden_ends();
         promises.lateness += ttl * 2;
         promises.place += ttl * 2;
-    }
-    if info.guarantees.expiry == ExpiryClock::Leader {
-        promises.lateness += ttl * 3;
-        promises.place += ttl * 3;
     }
     match store {
         "sentinel" | "cluster" => promises.without_exclusion(),

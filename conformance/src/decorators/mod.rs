@@ -1,4 +1,5 @@
-//! Backends around a backend: one that writes the history down, one that stages faults.
+//! Backends around a backend: one that writes the history down, one that stages faults. And faults around faults, whose
+//! outages are written down.
 
 mod interposed;
 mod recorded;

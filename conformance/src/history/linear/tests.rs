@@ -178,6 +178,22 @@ fn an_unknown_outcome_may_take_effect_late_or_never() {
 }
 
 #[test]
+fn what_lay_in_the_store_when_that_stopped_may_refuse_for_as_long_again_when_it_serves() {
+    let story = |asks, at| {
+        Script::new()
+            .at(1, "a", ask(90, false))
+            .at(2, "a", What::AskFailed { op: 90, unknown: asks })
+            .at(30, "", What::Down)
+            .at(500, "", What::Up)
+            .busy("b", at, at + 1, false)
+    };
+    let last = 500 + TTL + MARGIN;
+    holds(&story(true, last));
+    breaks(&story(true, last + 1), "b was told busy");
+    breaks(&story(false, last), "b was told busy");
+}
+
+#[test]
 fn an_operator_may_take_it_away_at_any_moment_of_the_call() {
     let forced = Script::new()
         .at(1, "", What::Force { op: 90 })
