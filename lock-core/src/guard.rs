@@ -202,15 +202,21 @@ impl LockGuard {
         let mut lost = pin!(self.lost());
         poll_fn(|context| {
             // By the clock first: after a pause the background task may not have run yet.
-            if let LockState::Lost(reason) = self.state() {
-                return Poll::Ready(Err(self.lost_error(reason)));
-            }
+            self.require_held()?;
             if let Poll::Ready(reason) = lost.as_mut().poll(context) {
                 return Poll::Ready(Err(self.lost_error(reason)));
             }
             work.as_mut().poll(context).map(Ok)
         })
         .await
+    }
+
+    /// Fails once the lock is lost, by the clock at this call.
+    pub(crate) fn require_held(&self) -> Result<()> {
+        match self.state() {
+            LockState::Lost(reason) => Err(self.lost_error(reason)),
+            _ => Ok(()),
+        }
     }
 
     fn lost_error(&self, reason: LostReason) -> Error {

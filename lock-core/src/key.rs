@@ -149,7 +149,6 @@ impl<const N: usize> IntoKey for &[u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn empty_and_oversized_keys_say_what_to_do() {
@@ -159,6 +158,13 @@ mod tests {
         assert!(long.to_string().contains("513") && long.to_string().contains("512"), "{long}");
         assert!(LockKey::new(vec![b'x'; 512]).is_ok());
     }
+}
+
+#[cfg(test)]
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

@@ -12,7 +12,10 @@ use crate::backoff::Backoff;
 use crate::claim::Claim;
 use crate::client::Turn;
 use crate::clock::{Clock, Instant};
+use crate::fencing::FencingToken;
 use crate::held::Held;
+use crate::layers::unlock;
+use crate::lease::Lease;
 use crate::observer::Observer;
 use crate::owner::OwnerId;
 use crate::timers::Timers;
@@ -45,6 +48,8 @@ struct Queue {
 #[derive(Debug)]
 pub(crate) struct Sweep {
     claim: Claim,
+    /// Of what was granted, if it is known to have been.
+    token: Option<FencingToken>,
     ttl: Duration,
     op_timeout: Duration,
     /// Whether a request of this claim may still be on its way: then one sweep is not enough.
@@ -60,6 +65,7 @@ impl Sweep {
     pub(crate) fn of(held: &Held, turn: Option<Turn>) -> Self {
         Self {
             claim: held.lease().claim.clone(),
+            token: Some(held.lease().token),
             ttl: held.lease().ttl,
             op_timeout: held.timing().op_timeout,
             doubtful: held.doubtful(),
@@ -71,7 +77,13 @@ impl Sweep {
     /// The withdrawal of an attempt of which nobody knows how far it got: perhaps into the queue.
     pub(crate) fn withdrawal(claim: Claim, ttl: Duration, op_timeout: Duration, turn: Option<Turn>) -> Self {
         let ttl = ttl.max(PLACE);
-        Self { claim, ttl, op_timeout, doubtful: true, acknowledged: false, turn }
+        Self { claim, token: None, ttl, op_timeout, doubtful: true, acknowledged: false, turn }
+    }
+
+    /// The withdrawal of a grant that came to nobody.
+    pub(crate) fn of_grant(lease: Lease, ttl: Duration, op_timeout: Duration, turn: Option<Turn>) -> Self {
+        let token = Some(lease.token);
+        Self { token, ..Self::withdrawal(lease.claim, ttl, op_timeout, turn) }
     }
 
     /// Whether only the later sweep is left to do.
@@ -172,7 +184,7 @@ impl Releaser {
     async fn until_acknowledged(&self, job: &mut Sweep, give_up: Instant) -> bool {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         loop {
-            let unlock = unpanicked(self.backend.unlock(&job.claim));
+            let unlock = unpanicked(unlock(&*self.backend, &job.claim, job.token));
             let answer = bounded(&self.timers, job.op_timeout, unlock).await;
             drop(job.turn.take());
             if answer.is_ok() {

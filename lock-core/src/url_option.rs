@@ -1,7 +1,7 @@
 //! What an option of a store's URL is, for programs that check it and people who look it up.
 
-/// One option of a store's URL: `?name=value`. A configuration in code has a field of the same name,
-/// unless the option's meaning says otherwise.
+/// One option of a store's URL: `?name=value`. A configuration in code has a field and a setter of the
+/// same name, unless the option's meaning says otherwise: "In code:" names both, "Set by" a setter that sets several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct UrlOption {
@@ -28,10 +28,10 @@ impl UrlOption {
         "cert",
         "file",
         "none",
-        "The client's certificate, in PEM format, for servers that want one; goes with `key`.",
+        "The client's certificate, in PEM format, for servers that want one; goes with `key`. Set by `identity`.",
     );
     /// `key`, of all backends that can encrypt.
-    pub const KEY: Self = Self::new("key", "file", "none", "The private key of `cert`.");
+    pub const KEY: Self = Self::new("key", "file", "none", "The private key of `cert`. Set by `identity`.");
 
     /// An option.
     #[must_use]

@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::admin::LockAdmin;
 use super::guard::LockGuard;
 use super::thread::ClientThread;
+use super::view::GuardView;
 use crate::client::{self, ClientOptions, Unreleased};
 use crate::clock::Clock;
 use crate::error::Result;
@@ -101,6 +103,44 @@ impl LockClient {
         Ok(self.guard(guard))
     }
 
+    /// Takes the lock, runs `body`, and gives the lock back. Uses the client's default options.
+    ///
+    /// # Errors
+    /// As [`LockClient::with_lock_with`].
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks, and when `body` panics.
+    #[track_caller]
+    pub fn with_lock<T>(&self, key: impl IntoKey, body: impl FnOnce(GuardView) -> T) -> Result<T> {
+        self.with_lock_with(key, &self.options().defaults, body)
+    }
+
+    /// Takes the lock with these options, runs `body`, and gives the lock back. `body` is never started without the
+    /// lock, but runs to its end when the lock is lost: it has to ask its [`GuardView`] between its steps.
+    ///
+    /// # Errors
+    /// As [`LockClient::lock_with`]; [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost before `body` was
+    /// done, with its result dropped. What `body` did stays done. Otherwise its result is returned as it is: trouble in
+    /// giving the lock back never hides it, and is left to the client's thread.
+    ///
+    /// # Panics
+    /// On a thread that drives async tasks, and when `body` panics; the client's thread then releases the lock.
+    #[track_caller]
+    pub fn with_lock_with<T>(
+        &self,
+        key: impl IntoKey,
+        options: &LockOptions,
+        body: impl FnOnce(GuardView) -> T,
+    ) -> Result<T> {
+        let guard = self.lock_with(key, options)?;
+        guard.require_held()?;
+        let done = body(guard.view());
+        guard.require_held()?;
+        // An unacknowledged release goes on in the background; `body`'s result matters more.
+        let _ = guard.unlock();
+        Ok(done)
+    }
+
     /// Turns a lease that another guard or process gave away into a guard, renewing it first.
     ///
     /// # Errors
@@ -138,6 +178,24 @@ impl LockClient {
     #[must_use]
     pub fn options(&self) -> &ClientOptions {
         self.as_async().options()
+    }
+
+    /// The operators' side: inspecting, listing, forced release. Does not block; its calls do.
+    ///
+    /// ```
+    /// # use distlock_core::{Registry, blocking::LockClient};
+    /// # fn main() -> distlock_core::Result<()> {
+    /// # let client = LockClient::open(Registry::new().connect("memory:"))?;
+    /// let guard = client.lock("invoice/42")?;
+    /// let record = client.admin()?.inspect(guard.key())?;
+    /// assert_eq!(record.and_then(|record| record.last_token), Some(guard.token()));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the backend has none.
+    pub fn admin(&self) -> Result<LockAdmin<'_>> {
+        Ok(LockAdmin::new(self.as_async().admin()?, &self.thread))
     }
 
     /// Asks the store how it is, within 5 s.
@@ -202,16 +260,15 @@ impl LockClient {
         self.thread.client()
     }
 
-    /// Runs a future to its end on the calling thread, with the client's runtime: an operator's call, a gate of a
-    /// fence, whatever is asynchronous alone.
+    /// Runs a future to its end on the calling thread, with the client's runtime: a gate of a fence, work that is
+    /// dropped when its lock is lost, whatever is asynchronous alone.
     ///
     /// ```
     /// # use distlock_core::{Registry, blocking::LockClient};
     /// # fn main() -> distlock_core::Result<()> {
     /// # let client = LockClient::open(Registry::new().connect("memory:"))?;
-    /// let guard = client.lock("invoice/42")?;
-    /// let record = client.block_on(client.as_async().admin()?.inspect(guard.key()))?;
-    /// assert_eq!(record.and_then(|record| record.last_token), Some(guard.token()));
+    /// let guarded = client.as_async().with_lock("invoice/42", |guard| async move { guard.token() });
+    /// println!("done with token {}", client.block_on(guarded)?);
     /// # Ok(()) }
     /// ```
     ///

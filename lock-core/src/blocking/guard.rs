@@ -42,6 +42,11 @@ impl LockGuard {
         Self { guard, thread }
     }
 
+    /// Fails once the lock is lost, by the clock at this call.
+    pub(super) fn require_held(&self) -> Result<()> {
+        self.guard.require_held()
+    }
+
     /// The lock's key.
     #[must_use]
     pub fn key(&self) -> &LockKey {

@@ -19,13 +19,16 @@
 //! it, and it ends when the last of them is gone and what they left has been released.
 //!
 //! A call that may block panics on a thread that drives async tasks, since it would stop them; what does not block
-//! works everywhere. A thread can't be stopped when its lock is lost, so there is no `run` and no `with_lock`.
+//! works everywhere. A thread can't be stopped when its lock is lost, so there is no `run`, and
+//! [`LockClient::with_lock`] tells of a loss only when its body is done.
 
+mod admin;
 mod client;
 mod guard;
 mod thread;
 mod view;
 
+pub use self::admin::LockAdmin;
 pub use self::client::LockClient;
 pub use self::guard::LockGuard;
 pub use self::view::GuardView;

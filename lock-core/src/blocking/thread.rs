@@ -1,6 +1,7 @@
 //! The thread behind a blocking client.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -64,6 +65,12 @@ impl ClientThread {
                 () = sleep_until(&clock, until) => None,
             }
         })
+    }
+}
+
+impl fmt::Debug for ClientThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ClientThread").field(&self.client).finish()
     }
 }
 

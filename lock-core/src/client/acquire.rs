@@ -150,7 +150,7 @@ impl LockClient {
                 }
                 // It took too long to get here.
                 let Timing { ttl, op_timeout, .. } = job.timing;
-                self.inner.releaser.push(Sweep::withdrawal(lease.claim, ttl, op_timeout, None));
+                self.inner.releaser.push(Sweep::of_grant(lease, ttl, op_timeout, None));
                 turn
             }
         };

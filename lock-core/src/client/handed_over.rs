@@ -48,7 +48,8 @@ impl HandedOver {
 impl Drop for HandedOver {
     fn drop(&mut self) {
         if let Some((lease, turn)) = self.grant.take() {
-            self.releaser.push(Sweep::withdrawal(lease.claim, lease.ttl, self.op_timeout, Some(turn)));
+            let ttl = lease.ttl;
+            self.releaser.push(Sweep::of_grant(lease, ttl, self.op_timeout, Some(turn)));
         }
     }
 }

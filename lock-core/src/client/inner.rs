@@ -17,6 +17,8 @@ use crate::clock::Clock;
 use crate::error::{Effect, Error, ErrorKind, Operation, Result};
 use crate::held::Held;
 use crate::key::LockKey;
+use crate::layers::unlock;
+use crate::lease::Lease;
 use crate::meter::Meter;
 use crate::observer::Observer;
 use crate::outcome::{LostReason, Release, TryLock};
@@ -161,22 +163,20 @@ impl ClientInner {
     async fn unlock(&self, held: &Arc<Held>, turn: Option<Turn>) -> Result<Release> {
         let mut pending = Pending { client: self, sweep: Some(Sweep::of(held, turn)) };
         let limit = held.timing().op_timeout;
-        let claim = &held.lease().claim;
-        let mut answer = bounded(&self.timers, limit, self.backend.unlock(claim)).await;
+        let Lease { claim, token, .. } = held.lease();
+        let unlock = || bounded(&self.timers, limit, unlock(&*self.backend, claim, Some(*token)));
+        let mut answer = unlock().await;
         if let Err(error) = &answer
             && error.is_retryable()
         {
             let landed = error.effect() == Effect::Unknown;
-            answer =
-                bounded(&self.timers, limit, self.backend.unlock(claim)).await.map(|release| match release {
-                    // The first request did it, and only its answer was lost.
-                    Release::NotHeld(LostReason::Expired)
-                        if landed && self.clock.now() < held.valid_until() =>
-                    {
-                        Release::Released
-                    }
-                    release => release,
-                });
+            answer = unlock().await.map(|release| match release {
+                // The first request did it, and only its answer was lost.
+                Release::NotHeld(LostReason::Expired) if landed && self.clock.now() < held.valid_until() => {
+                    Release::Released
+                }
+                release => release,
+            });
         }
         if answer.is_ok() {
             // The turn goes on now; a claim in doubt is swept once more later.
@@ -195,7 +195,8 @@ impl ClientInner {
             // It landed, and only its answer was lost.
             Release::Released => Ok(Release::Released),
             Release::NotHeld(_) => {
-                bounded(&self.timers, limit, self.backend.unlock(&held.lease().claim)).await
+                let Lease { claim, token, .. } = held.lease();
+                bounded(&self.timers, limit, unlock(&*self.backend, claim, Some(*token))).await
             }
         }
     }

@@ -6,6 +6,7 @@ mod namespaced;
 mod timed;
 #[cfg(feature = "tracing")]
 mod traced;
+mod unlocking;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub use self::namespaced::Namespaced;
 pub use self::timed::Timed;
 #[cfg(feature = "tracing")]
 pub use self::traced::Traced;
+pub(crate) use self::unlocking::unlock;
 use crate::backend::LockBackend;
 use crate::namespace::Namespace;
 

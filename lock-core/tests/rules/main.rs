@@ -20,6 +20,8 @@ mod renewal;
 mod rig;
 mod self_waits;
 mod shutdown;
+#[cfg(feature = "tracing")]
+mod spans;
 mod states;
 mod tokens;
 mod validity;

@@ -1,24 +1,45 @@
 //! A span for every call.
 
+mod admin;
+mod batch;
+mod noted;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tracing::field::{Empty, display};
 use tracing::{Instrument, Span, debug_span};
+
+use self::batch::Batch;
+use self::noted::{attempted, granted, noted, released, renewed};
+use super::unlocking;
 
 use crate::admin::LockAdmin;
 use crate::backend::LockBackend;
 use crate::claim::Claim;
 use crate::clock::{Clock, Deadline};
-use crate::error::{Error, Operation, Result};
+use crate::error::{Operation, Result};
 use crate::guarantees::BackendInfo;
 use crate::health::Health;
 use crate::lease::Lease;
 use crate::outcome::{Busy, Release, Renewal, TryLock};
 use crate::request::LockRequest;
 
-/// Puts every call into a `tracing` span at debug level with the fields `backend`, `operation`,
-/// `key`, `owner`, `token` and `outcome`; trouble is logged as it is returned, at debug level too,
-/// since only the caller knows what it means.
+/// Puts every call into a `tracing` span at debug level, named `distlock`. Trouble is logged as it is returned, at debug
+/// level too, since only the caller knows what it means.
+///
+/// | field | in the span of |
+/// |---|---|
+/// | `backend`, `operation`, `outcome` | every call |
+/// | `key` | every call for one lock |
+/// | `owner` | those of the claim that the call is for; of `force_unlock`, the victim |
+/// | `token` | where the call brings, has or takes away a grant; the floor of `raise_token_floor` |
+/// | `previous_owner`, `previous_token` | `hand_over`: of the lease that is passed on |
+/// | `count` | a batch of renewals, which has a span for each lease inside; the records that `list` found |
+/// | `prefix` | `list` |
+///
+/// A claim has no token; the span of `unlock` has the one that the [`LockClient`](crate::LockClient) knows, which is that
+/// of every lock that was held. Keys are shown as [`LockKey`](crate::LockKey) shows itself. Waiting for hints has no span.
 #[derive(Debug)]
 pub struct Traced<B> {
     inner: B,
@@ -30,63 +51,35 @@ impl<B: LockBackend> Traced<B> {
         Self { inner }
     }
 
-    fn span(&self, operation: Operation, claim: Option<&Claim>) -> Span {
-        let span = debug_span!(
+    fn span(&self, operation: Operation) -> Span {
+        debug_span!(
             "distlock",
             backend = self.inner.info().name,
             operation = operation.as_str(),
-            key = tracing::field::Empty,
-            owner = tracing::field::Empty,
-            token = tracing::field::Empty,
-            outcome = tracing::field::Empty,
-        );
-        if !span.is_disabled()
-            && let Some(claim) = claim
-        {
-            span.record("key", tracing::field::display(&claim.key));
-            span.record("owner", tracing::field::display(&claim.owner));
+            key = Empty,
+            prefix = Empty,
+            owner = Empty,
+            token = Empty,
+            previous_owner = Empty,
+            previous_token = Empty,
+            count = Empty,
+            outcome = Empty,
+        )
+    }
+
+    fn span_of_claim(&self, operation: Operation, claim: &Claim) -> Span {
+        let span = self.span(operation);
+        if !span.is_disabled() {
+            span.record("key", display(&claim.key));
+            span.record("owner", display(&claim.owner));
         }
         span
     }
-}
 
-/// Notes the outcome in the present span.
-fn noted<T>(result: Result<T>, outcome: impl FnOnce(&T) -> &'static str) -> Result<T> {
-    match &result {
-        Ok(value) => {
-            Span::current().record("outcome", outcome(value));
-        }
-        Err(error) => failed(error),
-    }
-    result
-}
-
-fn failed(error: &Error) {
-    Span::current().record("outcome", "error");
-    tracing::debug!(error = %error, "the store operation failed");
-}
-
-fn attempted(outcome: &TryLock) -> &'static str {
-    match outcome {
-        TryLock::Acquired(lease) => {
-            Span::current().record("token", lease.token.get());
-            "acquired"
-        }
-        TryLock::Busy(_) => "busy",
-    }
-}
-
-fn renewed(renewal: &Renewal) -> &'static str {
-    match renewal {
-        Renewal::Renewed { .. } => "renewed",
-        Renewal::Lost(reason) => reason.as_str(),
-    }
-}
-
-fn released(release: &Release) -> &'static str {
-    match release {
-        Release::Released => "released",
-        Release::NotHeld(reason) => reason.as_str(),
+    fn span_of_lease(&self, operation: Operation, lease: &Lease) -> Span {
+        let span = self.span_of_claim(operation, &lease.claim);
+        span.record("token", lease.token.get());
+        span
     }
 }
 
@@ -102,7 +95,7 @@ impl<B: LockBackend> LockBackend for Traced<B> {
     }
 
     async fn try_lock(&self, request: &LockRequest) -> Result<TryLock> {
-        let span = self.span(Operation::TryLock, Some(&request.claim));
+        let span = self.span_of_claim(Operation::TryLock, &request.claim);
         if span.is_disabled() {
             return self.inner.try_lock(request).await;
         }
@@ -110,7 +103,7 @@ impl<B: LockBackend> LockBackend for Traced<B> {
     }
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Renewal> {
-        let span = self.span(Operation::Renew, Some(&lease.claim));
+        let span = self.span_of_lease(Operation::Renew, lease);
         if span.is_disabled() {
             return self.inner.renew(lease, ttl).await;
         }
@@ -118,28 +111,33 @@ impl<B: LockBackend> LockBackend for Traced<B> {
     }
 
     async fn unlock(&self, claim: &Claim) -> Result<Release> {
-        let span = self.span(Operation::Unlock, Some(claim));
+        let span = self.span_of_claim(Operation::Unlock, claim);
         if span.is_disabled() {
             return self.inner.unlock(claim).await;
+        }
+        if let Some(token) = unlocking::known_token() {
+            span.record("token", token.get());
         }
         async { noted(self.inner.unlock(claim).await, released) }.instrument(span).await
     }
 
     async fn lock(&self, request: &LockRequest, deadline: Deadline) -> Result<Lease> {
-        let span = self.span(Operation::Lock, Some(&request.claim));
+        let span = self.span_of_claim(Operation::Lock, &request.claim);
         if span.is_disabled() {
             return self.inner.lock(request, deadline).await;
         }
-        async { noted(self.inner.lock(request, deadline).await, |_| "acquired") }.instrument(span).await
+        async { noted(self.inner.lock(request, deadline).await, granted) }.instrument(span).await
     }
 
     async fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Vec<Result<Renewal>> {
-        let call = async {
-            let results = self.inner.renew_many(leases, ttl).await;
-            results.iter().filter_map(|result| result.as_ref().err()).take(1).for_each(failed);
-            results
-        };
-        call.instrument(self.span(Operation::Renew, None)).await
+        let span = self.span(Operation::Renew);
+        if span.is_disabled() {
+            return self.inner.renew_many(leases, ttl).await;
+        }
+        let batch = Batch::new(span, leases, |lease| self.span_of_lease(Operation::Renew, lease));
+        let results = self.inner.renew_many(leases, ttl).instrument(batch.span().clone()).await;
+        batch.note(&results);
+        results
     }
 
     async fn watch_release(&self, claim: &Claim, busy: &Busy) -> Result<()> {
@@ -151,15 +149,17 @@ impl<B: LockBackend> LockBackend for Traced<B> {
     }
 
     async fn hand_over(&self, lease: &Lease, next: &LockRequest) -> Result<TryLock> {
-        let span = self.span(Operation::HandOver, Some(&next.claim));
+        let span = self.span_of_claim(Operation::HandOver, &next.claim);
         if span.is_disabled() {
             return self.inner.hand_over(lease, next).await;
         }
+        span.record("previous_owner", display(&lease.claim.owner));
+        span.record("previous_token", lease.token.get());
         async { noted(self.inner.hand_over(lease, next).await, attempted) }.instrument(span).await
     }
 
     async fn probe(&self) -> Result<Health> {
-        let span = self.span(Operation::Probe, None);
+        let span = self.span(Operation::Probe);
         if span.is_disabled() {
             return self.inner.probe().await;
         }
@@ -167,7 +167,7 @@ impl<B: LockBackend> LockBackend for Traced<B> {
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
-        self.inner.admin()
+        self.inner.admin().is_some().then_some(self)
     }
 
     fn commands_sent(&self) -> Option<u64> {
@@ -175,7 +175,7 @@ impl<B: LockBackend> LockBackend for Traced<B> {
     }
 
     async fn close(&self) -> Result<()> {
-        let span = self.span(Operation::Close, None);
+        let span = self.span(Operation::Close);
         if span.is_disabled() {
             return self.inner.close().await;
         }
