@@ -63,8 +63,18 @@ impl RedisConfig {
             "0",
             "On how many replicas a grant must have arrived; at most 16. More loses fewer locks in a failover, and refuses more while replicas lag.",
         ),
-        UrlOption::new("sentinel_user", "text", "none", "The user at the Sentinels."),
-        UrlOption::new("sentinel_password", "text", "none", "The password at the Sentinels."),
+        UrlOption::new(
+            "sentinel_user",
+            "text",
+            "none",
+            "The user at the Sentinels. Set by `sentinel_credentials`.",
+        ),
+        UrlOption::new(
+            "sentinel_password",
+            "text",
+            "none",
+            "The password at the Sentinels. Set by `sentinel_credentials`.",
+        ),
     ];
 
     /// Reads a URL and takes this backend's options out of it:

@@ -12,10 +12,12 @@ use crate::servers::{allow, ask, connect, eventually, is_master, lock, raw, requ
 
 tests! {
     "cluster":
-        every_client_works_again_after_a_node_was_killed,
+        b035_every_client_works_again_after_a_node_was_killed,
         a_node_that_comes_back_is_not_used,
         after_an_unsynced_failover_there_are_two_holders_and_the_second_has_the_higher_token,
         a_silent_node_does_not_hold_up_renewals_at_the_others,
+        a_record_by_another_hand_is_told_and_can_be_cleared,
+        a_full_node_refuses_grants_but_takes_locks_back,
         b113_braces_in_a_key_decide_nothing,
         the_rights_in_the_documentation_are_enough;
 }
@@ -53,7 +55,7 @@ pub(crate) async fn key_on(backend: &RedisBackend, set: &ServiceSet, node: &Serv
     panic!("no key is on {}", node.name());
 }
 
-async fn every_client_works_again_after_a_node_was_killed(set: &ServiceSet) {
+async fn b035_every_client_works_again_after_a_node_was_killed(set: &ServiceSet) {
     let load = Load::start(set.url("cluster")).await;
     for _ in 0..2 {
         let (node, _) = record_of(set, "load-0").await;
@@ -176,4 +178,32 @@ async fn the_rights_in_the_documentation_are_enough(set: &ServiceSet) {
         backend.unlock(&lease.claim).await.unwrap();
     };
     tokio::join!(crate::waiting::hear(&other, &waiter), released);
+}
+
+async fn a_record_by_another_hand_is_told_and_can_be_cleared(set: &ServiceSet) {
+    let backend = connect(set.url("cluster")).await;
+    let lease = lock(&backend, &request("k", TTL)).await;
+    let (node, name) = record_of(set, "k").await;
+    backend.unlock(&lease.claim).await.unwrap();
+    ask::<()>(&node, &format!("SET {name} someone")).await.unwrap();
+    let error = backend.try_lock(&request("k", TTL)).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Corrupt, Effect::None), "{error}");
+    lock(&backend, &request("another", TTL)).await;
+    backend.admin().unwrap().force_unlock(&lease.claim.key).await.unwrap();
+    assert!(lock(&backend, &request("k", TTL)).await.token > lease.token);
+}
+
+async fn a_full_node_refuses_grants_but_takes_locks_back(set: &ServiceSet) {
+    let [full, other, ..] = nodes(set);
+    let backend = connect(set.url("cluster")).await;
+    let (key, free) = (key_on(&backend, set, &full, "a").await, key_on(&backend, set, &full, "b").await);
+    let elsewhere = key_on(&backend, set, &other, "c").await;
+    let lease = lock(&backend, &request(&key, TTL)).await;
+    ask::<()>(&full, "CONFIG SET maxmemory 1").await.unwrap();
+    let error = backend.try_lock(&request(&free, TTL)).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Overloaded, Effect::None), "{error}");
+    lock(&backend, &request(&elsewhere, TTL)).await;
+    assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released);
+    ask::<()>(&full, "CONFIG SET maxmemory 0").await.unwrap();
+    lock(&backend, &request(&free, TTL)).await;
 }

@@ -8,6 +8,7 @@ use distlock_conformance::history::{Promises, Recorder, What, check};
 use distlock_conformance::recording::{Canary, Recorded, Register, Tracked};
 use distlock_core::{LockBackend, LockClient, LockKey, LockOptions, WaitPolicy};
 use distlock_redis::{RedisBackend, Topology};
+use distlock_testbed::LateWriter;
 use tokio::task::JoinSet;
 
 use crate::servers::connect;
@@ -24,6 +25,8 @@ pub(crate) struct Load {
     turns: Vec<Arc<AtomicU64>>,
     stop: Arc<AtomicBool>,
     clients: JoinSet<()>,
+    /// It stands still from before all faults until after them, and its rival.
+    late: (LateWriter, LockClient),
     _folder: tempfile::TempDir,
 }
 
@@ -45,14 +48,22 @@ impl Load {
                     at = (at + 1) % KEYS;
                     let place = folder.join(at.to_string());
                     std::fs::create_dir_all(&place).unwrap();
-                    let register = Register::fenced(&place, Arc::clone(&log));
-                    if work(&client, &format!("load-{at}"), &register, &log).await {
+                    let fenced = Register::fenced(&place, Arc::clone(&log));
+                    let registers = (fenced, Register::unfenced(&place, Arc::clone(&log)));
+                    if work(&client, &format!("load-{at}"), &registers, &log).await {
                         own[at].fetch_add(1, Ordering::Relaxed);
                     }
                 }
             });
         }
-        let load = Self { log, canary: Canary::start(), turns, stop, clients, _folder: folder };
+        let client = async || {
+            let backend: Arc<dyn LockBackend> = Arc::new(connect(url).await);
+            LockClient::new(Arc::new(Recorded::new(backend, Arc::clone(&log))))
+        };
+        let late = folder.path().join("late");
+        let late = LateWriter::start(client().await, "load-late", TTL, &late, &log).await;
+        let late = (late, client().await);
+        let load = Self { log, canary: Canary::start(), turns, stop, clients, late, _folder: folder };
         load.all_work_within("at first", Instant::now(), Duration::from_secs(20)).await;
         load
     }
@@ -94,6 +105,8 @@ impl Load {
         while let Some(client) = self.clients.join_next().await {
             client.unwrap();
         }
+        let (late, rival) = self.late;
+        late.write(&rival).await;
         let delay = u64::try_from(self.canary.worst().as_nanos()).unwrap();
         self.log.record("", "", What::End { delay });
         let promises = promised(Promises::of(&RedisBackend::describe(&Topology::Cluster)));
@@ -111,16 +124,17 @@ impl Load {
 /// Every client works again this long after a failover.
 pub(crate) const AGAIN: Duration = Duration::from_secs(2 * TTL.as_secs() + 5);
 
-async fn work(client: &LockClient, key: &str, register: &Register, log: &Arc<Recorder>) -> bool {
+async fn work(client: &LockClient, key: &str, registers: &(Register, Register), log: &Arc<Recorder>) -> bool {
     let options = LockOptions::default().ttl(TTL).wait(WaitPolicy::UpTo(Duration::from_millis(500)));
     let Ok(guard) = client.lock_with(LockKey::new(key).unwrap(), &options).await else { return false };
     let guard = Tracked::new(guard, log);
     let token = guard.guard().token();
-    let read = register.read_for(token);
+    let read = (registers.0.read_for(token), registers.1.read());
     tokio::time::sleep(Duration::from_millis(fastrand::u64(1..20))).await;
     let was_valid = guard.is_valid();
     if was_valid {
-        register.write(token, read + 1);
+        registers.0.write(token, read.0 + 1);
+        registers.1.write(token, read.1 + 1);
     }
     // After a failover the lock may be somebody else's.
     let _ = guard.unlock().await;

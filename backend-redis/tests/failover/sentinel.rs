@@ -14,7 +14,7 @@ use crate::servers::{
 
 tests! {
     "sentinel":
-        every_client_works_again_after_the_master_was_killed,
+        b035_every_client_works_again_after_the_master_was_killed,
         b114_a_switch_by_hand_shows_as_unavailable_at_most,
         a_master_that_comes_back_is_not_used,
         after_an_unsynced_failover_there_are_two_holders_and_the_second_has_the_higher_token,
@@ -28,7 +28,7 @@ fn servers(set: &ServiceSet) -> [Server; 3] {
     ["ms0", "ms1", "ms2"].map(|name| set.server(name))
 }
 
-async fn every_client_works_again_after_the_master_was_killed(set: &ServiceSet) {
+async fn b035_every_client_works_again_after_the_master_was_killed(set: &ServiceSet) {
     let [master, one, two] = servers(set);
     let load = Load::start(set.url("sentinel")).await;
     let killed = Instant::now();

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use distlock_conformance::free_port;
 use distlock_core::{Error, ErrorKind, LockBackend, LockClient, LockOptions, Release, StoreUrl};
 use distlock_redis::{RedisBackend, RedisConfig};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use super::probing::free_port;
 use crate::support::{Server, eventually, request, run, take, tests};
 
 tests! {

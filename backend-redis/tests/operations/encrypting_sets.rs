@@ -3,11 +3,11 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use distlock_conformance::free_port;
 use distlock_core::{ErrorKind, LockBackend, Release, Renewal, StoreUrl, TryLock};
 use distlock_redis::RedisBackend;
 
 use super::encrypting::Authority;
-use super::probing::free_port;
 use crate::support::{Server, eventually, number, request, run, take, tests};
 
 tests! {

@@ -1,5 +1,6 @@
 //! What the probe finds, and which servers are refused.
 
+use distlock_conformance::free_port;
 use distlock_core::{ErrorKind, Health, LockBackend, StoreUrl};
 use distlock_redis::RedisBackend;
 
@@ -131,13 +132,4 @@ async fn every_finding_says_what_to_do() {
     for warning in health.warnings {
         assert!(!warning.what.is_empty() && !warning.fix.is_empty(), "{warning:?}");
     }
-}
-
-/// Below those that connections of other tests may have by the time a server takes it.
-pub(crate) fn free_port() -> u16 {
-    (10_000..32_000)
-        .cycle()
-        .skip(usize::from(fastrand::u16(..)))
-        .find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .unwrap()
 }

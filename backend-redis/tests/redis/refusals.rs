@@ -1,8 +1,8 @@
 //! A server that says no.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
+use distlock_conformance::free_port;
 use distlock_core::{Effect, ErrorKind, LockBackend, StoreUrl};
 use distlock_redis::RedisBackend;
 
@@ -67,7 +67,7 @@ async fn an_absent_server_is_named() {
 }
 
 async fn credentials_at_sentinels_are_told_apart() {
-    let port = free_port();
+    let port = free_port().to_string();
     let _server = Server::start(&["--port", &port, "--requirepass", "right"]).await;
     for option in ["", "?sentinel_password=wrong-secret"] {
         let url = format!("redis+sentinel://me:right@127.0.0.1:{port}/mymaster{option}");
@@ -78,14 +78,8 @@ async fn credentials_at_sentinels_are_told_apart() {
     }
 }
 
-/// Below those that connections of other tests may have by the time a server takes it.
-fn free_port() -> String {
-    let mut ports = (10_000..32_000).cycle().skip(usize::from(fastrand::u16(..)));
-    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap().to_string()
-}
-
 async fn a_url_for_another_kind_of_server_is_named() {
-    let port = free_port();
+    let port = free_port().to_string();
     let _server = Server::start(&["--port", &port]).await;
     for (url, advice) in [
         (format!("redis+cluster://127.0.0.1:{port}"), "connect with redis://"),

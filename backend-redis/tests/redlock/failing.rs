@@ -6,7 +6,7 @@ use distlock_core::{Effect, ErrorKind, LockBackend, Release, Renewal};
 use distlock_redis::{RedisConfig, RedlockBackend, RedlockOptions};
 
 use crate::rig::{LONG, Servers, busy, is_held, patient, renewed, take};
-use crate::support::{eventually, request, take as take_one, tests};
+use crate::support::{eventually, request, run, take as take_one, tests};
 
 tests![
     a_minority_may_die_and_no_more,
@@ -16,6 +16,8 @@ tests![
     one_server_has_one_vote,
     one_server_under_a_second_name_has_one_vote_later_too,
     a_probe_names_each_server,
+    full_servers_grant_nothing_as_a_majority_but_take_locks_back,
+    records_by_another_hand_count_as_a_majority_and_can_be_cleared,
 ];
 
 async fn a_minority_may_die_and_no_more() {
@@ -150,4 +152,42 @@ async fn a_probe_names_each_server() {
         backend.clock().now(),
     );
     assert!(!matches!(backend.renew(&lease, LONG).await, Ok(Renewal::Lost(_))), "two may have it");
+}
+
+async fn full_servers_grant_nothing_as_a_majority_but_take_locks_back() {
+    let servers = Servers::start(3).await;
+    let backend = servers.backend().await;
+    let held = take(&backend, &request("held", LONG)).await;
+    run(&mut servers.0[0].raw().await, "CONFIG SET maxmemory 1").await;
+    take(&backend, &request("of the others", LONG)).await;
+    run(&mut servers.0[1].raw().await, "CONFIG SET maxmemory 1").await;
+    let error = backend.try_lock(&request("free", LONG)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("maxmemory"), "{error}");
+    assert_eq!(backend.unlock(&held.claim).await.unwrap(), Release::Released);
+    for full in &servers.0[..2] {
+        run(&mut full.raw().await, "CONFIG SET maxmemory 0").await;
+    }
+    eventually("the attempt left nothing", async || !is_held(&servers.0[2], "free").await).await;
+    take(&backend, &request("free", LONG)).await;
+}
+
+async fn records_by_another_hand_count_as_a_majority_and_can_be_cleared() {
+    let servers = Servers::start(3).await;
+    let backend = servers.backend().await;
+    let first = take(&backend, &request("k", LONG)).await;
+    assert_eq!(backend.unlock(&first.claim).await.unwrap(), Release::Released);
+    let spoil = async |server: usize| {
+        run(&mut servers.0[server].raw().await, "SET distlock:lock:k someone").await;
+    };
+    spoil(0).await;
+    let second = take(&backend, &request("k", LONG)).await;
+    assert!(second.token > first.token, "the other two agree");
+    assert_eq!(backend.unlock(&second.claim).await.unwrap(), Release::Released);
+    spoil(1).await;
+    let error = backend.try_lock(&request("k", LONG)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    take(&backend, &request("another", LONG)).await;
+    backend.admin().unwrap().force_unlock(&first.claim.key).await.unwrap();
+    assert!(take(&backend, &request("k", LONG)).await.token > second.token);
 }

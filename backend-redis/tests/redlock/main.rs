@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | B012 | a renewal that fails in the background ends the program | `scenarios::b012` |
 //! | B013 | releasing a lost lock takes seconds | `scenarios::b013` |
-//! | B014 | validity counts from the first attempt of a long wait | `timeouts::validity_counts_from_the_last_attempt` |
+//! | B014 | validity counts from the first attempt of a long wait | `timeouts::b014_validity_counts_from_the_last_attempt` |
 //! | B037 | every server granted, and the lock was over by then | `scenarios::b037` |
 //! | B038 | one server that fails to renew releases the lock everywhere | `scenarios::b038` |
 //! | B039 | a server that forgot the lock gives a rival its majority | `forgetting::b039` |

@@ -18,7 +18,7 @@ tests![
     a_repeat_that_a_rival_s_leftover_hinders_takes_nothing_back,
     own_leftovers_block_nobody,
     contenders_that_split_the_vote_all_get_their_turn,
-    a_best_effort_token_takes_one_round,
+    b135_a_best_effort_token_does_not_pass_for_an_ordered_one,
     backends_can_be_given,
 ];
 
@@ -142,7 +142,7 @@ async fn contenders_that_split_the_vote_all_get_their_turn() {
     assert_eq!(tokens.len(), 30, "no token was given twice");
 }
 
-async fn a_best_effort_token_takes_one_round() {
+async fn b135_a_best_effort_token_does_not_pass_for_an_ordered_one() {
     let options = patient().token(TokenMode::BestEffort);
     let info = RedlockBackend::describe(&options);
     assert_eq!(info.guarantees.fencing, FenceScope::BestEffort);

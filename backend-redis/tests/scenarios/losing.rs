@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use distlock_core::{LockBackend, LockClient, LockGuard, LockOptions, LostReason, Release, RenewPolicy};
 use distlock_redis::RedisBackend;
+use distlock_testbed::rounds;
 
 use crate::support::{Server, eventually, number, request, run, take, tests};
 
@@ -75,11 +76,12 @@ async fn b002_a_lock_taken_after_its_record_was_deleted_is_renewed() {
 async fn b003_nothing_renews_a_released_lock() {
     let server = Server::start(&[]).await;
     let client = client(&server).await;
-    let often = options().renew(RenewPolicy::Every(Duration::from_millis(20)));
+    // A renewal is due about when the release is sent.
+    let often = options().renew(RenewPolicy::Every(Duration::from_millis(1)));
     let tasks = (0..8).map(|n| {
         let (client, often) = (client.clone(), often.clone());
         tokio::spawn(async move {
-            for _ in 0..250 {
+            for _ in 0..rounds(250) {
                 client.lock_with(format!("k{n}"), &often).await.unwrap().unlock().await.unwrap();
             }
         })
@@ -94,7 +96,7 @@ async fn b003_nothing_renews_a_released_lock() {
     };
     let before = scripts().await;
     assert!(before.is_some());
-    // Fifty times as long as a renewal would take to come.
+    // A thousand times as long as a renewal would take to come.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(scripts().await, before, "something still renews");
     assert_eq!(client.admin().unwrap().list(b"", None, 10).await.unwrap(), []);

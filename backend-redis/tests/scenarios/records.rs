@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use distlock_core::{ErrorKind, LockBackend, OwnerId};
+use distlock_testbed::rounds;
 
 use crate::support::{Server, key, number, request, run, take, tests};
 
@@ -34,7 +35,7 @@ async fn b115_idle_keys_leave_nothing_for_ever() {
     let backend = server.backend().await;
     let mut raw = server.raw().await;
     let mut last = Vec::new();
-    for n in 0..1000 {
+    for n in 0..rounds(1000) {
         let lease = take(&backend, &request(&format!("k{n}"), LONG)).await;
         if n % 2 == 0 {
             backend.unlock(&lease.claim).await.unwrap();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_core::{LockBackend, LockClient, LockOptions, WaitPolicy};
+use distlock_testbed::rounds;
 
 use crate::support::{Server, eventually, number, request, run, take, tests};
 
@@ -29,7 +30,7 @@ async fn b055_waits_leave_no_subscription() {
     let holder = LockClient::new(Arc::new(server.backend().await));
     let mut raw = server.raw().await;
     let mut heard = false;
-    for round in 0..50 {
+    for round in 0..rounds(50) {
         let guard = holder.lock("k").await.unwrap();
         let waits: Vec<_> = (0..20)
             .map(|_| {
