@@ -8,7 +8,8 @@ use distlock_core::{
 
 use crate::error::{Failure, Verdict};
 use crate::leases::{StoreLease, ended_over_and_over, whole_seconds};
-use crate::leasing::{is_young, lease_for, no_lease, put_by, refresh, rule_out, settle};
+use crate::leasing::{lease_for, no_lease, put_by, refresh, rule_out, settle};
+use crate::moving;
 use crate::queue::{self, Added, Entry, View};
 use crate::record::{Kind, Record};
 use crate::standing::Standing;
@@ -76,7 +77,10 @@ async fn afresh(store: &Store, request: &LockRequest, ttl: Duration) -> Result<S
             }
         };
         let (kept, added) = futures_util::join!(refresh(store, lease, is_used), adding);
-        lease = kept;
+        lease = match &added {
+            Ok(Added::Yes(view)) => kept.unless_outdated(lease, view.term),
+            _ => kept,
+        };
         settle(store, claim, &added, doubt.is_none());
         match added {
             Ok(Added::Outdated) => {}
@@ -136,7 +140,7 @@ fn added_record(store: &Store, request: &LockRequest, view: View, written: Writt
     let created = view.revision;
     let before = view.last.as_ref().filter(|_| !is_granted).and_then(|name| store.names.read(name)?.1);
     let is_own_lease = store.shared.is_none();
-    let standing = Standing { lease, is_own_lease, record, created, is_granted, before };
+    let standing = Standing { lease, is_own_lease, moving: None, record, created, is_granted, before };
     let outcome = if is_granted {
         TryLock::Acquired(grant(request, &standing, sent)?)
     } else {
@@ -150,13 +154,10 @@ fn added_record(store: &Store, request: &LockRequest, view: View, written: Writt
 fn known(store: &Store, request: &LockRequest, view: &View, lease: StoreLease) -> Result<Step> {
     if let Some(own) = &view.own {
         let is_own_lease = own.lease == lease.id && store.shared.is_none();
-        let lease = if own.lease == lease.id {
-            lease
-        } else {
-            StoreLease { id: own.lease, ttl: Duration::ZERO, alive_from: Instant::ORIGIN }
-        };
+        let lease = if own.lease == lease.id { lease } else { StoreLease::found(own.lease) };
         let (record, created) = (own.record()?, own.created);
-        let standing = Standing { lease, is_own_lease, record, created, is_granted: false, before: None };
+        let standing =
+            Standing { lease, is_own_lease, moving: None, record, created, is_granted: false, before: None };
         store.standings.note(&request.claim, standing);
     }
     Ok(Step::Anew)
@@ -165,9 +166,10 @@ fn known(store: &Store, request: &LockRequest, view: &View, lease: StoreLease) -
 /// The attempt of a claim that has a record, as far as is known.
 async fn again(store: &Store, request: &LockRequest, mut standing: Standing) -> Result<Step> {
     let claim = &request.claim;
+    let mut is_asked_anew = false;
     loop {
-        let (kept, view) =
-            futures_util::join!(keep(store, &standing), queue::look(store, claim, Some(standing.created)));
+        let keeping = moving::keep(store, &standing, is_asked_anew);
+        let (kept, view) = futures_util::join!(keeping, queue::look(store, claim, Some(standing.created)));
         let (kept, view) = (kept?, view?);
         let is_there = view.own.as_ref().is_some_and(|own| own.created == standing.created);
         let Some(lease) = kept.filter(|_| is_there) else {
@@ -175,6 +177,15 @@ async fn again(store: &Store, request: &LockRequest, mut standing: Standing) -> 
             return Ok(Step::Anew);
         };
         standing.lease = lease;
+        // What prolonged it may be a leader that stood still and does not know its successor yet.
+        if lease.kept_in < view.term {
+            is_asked_anew = true;
+            continue;
+        }
+        if lease.is_of_a_former_leader() && !moving::move_on(store, claim, &mut standing).await? {
+            return Ok(Step::Anew);
+        }
+        let lease = standing.lease;
         if !view.is_first() {
             let Some(free_in) = outlasted(store, request, &view).await? else { continue };
             standing.before = view.last.as_ref().and_then(|name| store.names.read(name)?.1);
@@ -210,19 +221,6 @@ async fn again(store: &Store, request: &LockRequest, mut standing: Standing) -> 
         store.standings.note(claim, standing);
         return Ok(Step::Done(TryLock::Acquired(granted)));
     }
-}
-
-/// The claim's lease, prolonged unless that was done just now; `None` if it is gone.
-async fn keep(store: &Store, standing: &Standing) -> Result<Option<StoreLease>, Failure> {
-    let lease = standing.lease;
-    if is_young(store, lease) {
-        return Ok(Some(lease));
-    }
-    let kept = store.keepalives.keep_one(&store.link, &store.clock, lease.id).await?;
-    if let (Some(shared), Some(lease)) = (&store.shared, kept) {
-        shared.prolonged(lease).await;
-    }
-    Ok(kept)
 }
 
 /// The grant: it lasts from the request that started the store's expiry.

@@ -93,7 +93,7 @@ impl EtcdBackend {
         BackendInfo::new(NAME, guarantees, supports)
     }
 
-    async fn start(config: &EtcdConfig, link: Link) -> Result<Self> {
+    async fn start(config: &EtcdConfig, link: Arc<Link>) -> Result<Self> {
         let store = Store::new(link, config)?;
         probe::sign_of_life(&store).await.map_err(|error| with_hint(error, config))?;
         let waiting = Waiting::new(Arc::clone(&store));

@@ -80,6 +80,15 @@ impl Failure {
         Self { error, verdict: Verdict::Doubtful }
     }
 
+    /// Whether a record's lease was prolonged can't be said.
+    pub(crate) fn unsettled() -> Self {
+        Self::new(
+            Verdict::Elsewhere,
+            ErrorKind::Unavailable,
+            "the cluster changed its leader meanwhile; whether the lock's lease was prolonged is not known",
+        )
+    }
+
     pub(crate) fn is_no_lease(&self) -> bool {
         self.verdict == Verdict::NoLease
     }

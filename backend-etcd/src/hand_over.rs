@@ -53,7 +53,10 @@ async fn pass_on(
     ttl: Duration,
 ) -> Result<TryLock> {
     // The next record takes the old one's lease where that has the right ttl.
-    let takes_lease = old.is_own_lease && whole_seconds(old.record.ttl) == whole_seconds(ttl);
+    let takes_lease = old.is_own_lease
+        && old.moving.is_none()
+        && !old.lease.is_of_a_former_leader()
+        && whole_seconds(old.record.ttl) == whole_seconds(ttl);
     let (mut store_lease, is_used) =
         if takes_lease { (old.lease, true) } else { lease_for(store, ttl).await? };
     let kind = kind(store, store_lease, ttl);
@@ -67,13 +70,17 @@ async fn pass_on(
         let replacing =
             queue::replace(store, &lease.claim, old.created, &next.claim, &record, store_lease.id);
         let (kept, replaced) = futures_util::join!(refresh(store, store_lease, is_used), replacing);
-        store_lease = kept;
+        store_lease = match &replaced {
+            Ok(Replaced::Yes(view)) => kept.unless_outdated(store_lease, view.term),
+            _ => kept,
+        };
         settle(store, &next.claim, &replaced, true);
         match replaced {
             Ok(Replaced::FloorRaised) => {}
             Ok(Replaced::Yes(view)) => {
                 store.standings.forget(&lease.claim);
                 if old.is_own_lease
+                    && old.moving.is_none()
                     && !takes_lease
                     && let Some(place) = store.spares.place(store.clock.now())
                 {
@@ -82,6 +89,7 @@ async fn pass_on(
                 let standing = Standing {
                     lease: store_lease,
                     is_own_lease: store.shared.is_none(),
+                    moving: None,
                     record,
                     created: view.revision,
                     is_granted: true,

@@ -6,7 +6,7 @@ use distlock_core::{Clock, Instant};
 use etcd_client::{Client, LeaseKeepAliveStream, LeaseKeeper};
 
 use crate::error::{Failure, classify};
-use crate::leases::{StoreLease, seconds_of};
+use crate::leases::{Kept, StoreLease, seconds_of};
 use crate::link::Link;
 
 /// So many streams are kept for the next requests.
@@ -35,7 +35,7 @@ impl Keepalives {
         link: &Link,
         clock: &Clock,
         ids: &[i64],
-    ) -> Result<Vec<Option<StoreLease>>, Failure> {
+    ) -> Result<Vec<Option<Kept>>, Failure> {
         let Some(first) = ids.first() else { return Ok(Vec::new()) };
         link.count();
         if let Some(stream) = self.take(link) {
@@ -63,10 +63,11 @@ impl Keepalives {
         &self,
         link: &Link,
         clock: &Clock,
-        id: i64,
+        lease: StoreLease,
     ) -> Result<Option<StoreLease>, Failure> {
         // In a box, since it is large, and an attempt at a lock has room for it that seldom needs it.
-        Ok(Box::pin(self.keep(link, clock, &[id])).await?.pop().flatten())
+        let kept = Box::pin(self.keep(link, clock, &[lease.id])).await?.pop().flatten();
+        Ok(kept.map(|kept| lease.prolonged(kept)))
     }
 
     /// Drops all streams.
@@ -80,10 +81,10 @@ impl Keepalives {
         clock: &Clock,
         mut stream: Stream,
         ids: &[i64],
-    ) -> Result<Vec<Option<StoreLease>>, Failure> {
+    ) -> Result<Vec<Option<Kept>>, Failure> {
         let alive_from = clock.now();
         let member = stream.member;
-        let kept = link.within(member, exchange(&mut stream, ids, alive_from)).await?;
+        let kept = link.within(member, exchange(link, &mut stream, ids, alive_from)).await?;
         let mut idle = self.idle();
         if idle.len() < KEPT {
             idle.push(stream);
@@ -91,10 +92,11 @@ impl Keepalives {
         Ok(kept)
     }
 
-    /// A stream to use. Those of a member that failed are dropped: each would cost its user's time limit.
+    /// A stream to use. Those of a member that failed are dropped, as each would cost its user's time limit, and so are those
+    /// of one that calls no longer go to.
     fn take(&self, link: &Link) -> Option<Stream> {
         let mut idle = self.idle();
-        idle.retain(|stream| !link.rests(stream.member));
+        idle.retain(|stream| link.uses(stream.member));
         idle.pop()
     }
 
@@ -114,10 +116,11 @@ async fn open(link: &Link, first: i64) -> Result<Stream, Failure> {
 
 /// Sends all requests while it reads the answers.
 async fn exchange(
+    link: &Link,
     stream: &mut Stream,
     ids: &[i64],
     alive_from: Instant,
-) -> Result<Vec<Option<StoreLease>>, Failure> {
+) -> Result<Vec<Option<Kept>>, Failure> {
     let Stream { requests, answers, .. } = stream;
     let ask = async {
         for id in ids {
@@ -131,8 +134,8 @@ async fn exchange(
         for id in ids {
             let answer = answers.message().await.map_err(|error| classify(error, "the server"))?;
             let answer = answer.filter(|answer| answer.id() == *id).ok_or_else(Failure::ended)?;
-            let lease = StoreLease { id: *id, ttl: seconds_of(answer.ttl()), alive_from };
-            kept.push((answer.ttl() > 0).then_some(lease));
+            let term = link.heard_of(answer.header());
+            kept.push((answer.ttl() > 0).then(|| Kept { ttl: seconds_of(answer.ttl()), alive_from, term }));
         }
         Ok(kept)
     };

@@ -17,6 +17,45 @@ pub(crate) struct StoreLease {
     pub(crate) ttl: Duration,
     /// Read before the last acknowledged request left that (re)started it.
     pub(crate) alive_from: Instant,
+    /// The term of the leader that granted it; 0 if it was not this client that asked.
+    pub(crate) granted_in: u64,
+    /// The term of the leader that acknowledged that request.
+    pub(crate) kept_in: u64,
+}
+
+/// What the store says of a lease that it prolonged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) ttl: Duration,
+    /// Read before the request left.
+    pub(crate) alive_from: Instant,
+    /// The leader's term.
+    pub(crate) term: u64,
+}
+
+impl StoreLease {
+    /// One that is read from a record. It has to be prolonged before anything is known of its time.
+    pub(crate) const fn found(id: i64) -> Self {
+        Self { id, ttl: Duration::ZERO, alive_from: Instant::ORIGIN, granted_in: 0, kept_in: 0 }
+    }
+
+    /// The same, prolonged.
+    pub(crate) const fn prolonged(self, kept: Kept) -> Self {
+        let Kept { ttl, alive_from, term } = kept;
+        Self { ttl, alive_from, kept_in: term, ..self }
+    }
+
+    /// Whether a leader before the one of now may know it, and revoke it should that one have stood still and go on:
+    /// etcd-io/etcd#15247.
+    pub(crate) const fn is_of_a_former_leader(&self) -> bool {
+        self.granted_in < self.kept_in
+    }
+
+    /// The same, unless another leader's word of this `term` is newer than what prolonged it: then as it was `before`. A leader
+    /// that stood still may prolong leases for a moment before it knows that it has a successor.
+    pub(crate) const fn unless_outdated(self, before: Self, term: u64) -> Self {
+        if self.kept_in < term { before } else { self }
+    }
 }
 
 /// A ttl as the store counts it.
@@ -35,7 +74,14 @@ pub(crate) async fn obtain(store: &Store, ttl: Duration) -> Result<StoreLease, F
     };
     // One that nobody hears of has no record, and ends by itself.
     let granted = store.link.call(Repeat::Freely, grant).await?;
-    Ok(StoreLease { id: granted.id(), ttl: seconds_of(granted.ttl()), alive_from })
+    let term = store.link.heard_of(granted.header());
+    Ok(StoreLease {
+        id: granted.id(),
+        ttl: seconds_of(granted.ttl()),
+        alive_from,
+        granted_in: term,
+        kept_in: term,
+    })
 }
 
 /// Ends a lease and deletes what belongs to it; false if there is none.

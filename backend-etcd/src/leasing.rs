@@ -13,7 +13,7 @@ pub(crate) async fn lease_for(store: &Store, ttl: Duration) -> Result<(StoreLeas
     if let Some(shared) = &store.shared {
         return Ok((shared.lease(store).await?, true));
     }
-    match store.spares.take(ttl, store.clock.now()) {
+    match store.spares.take(ttl, store.clock.now(), store.link.term()) {
         Some(lease) => Ok((lease, true)),
         None => Ok((obtain(store, ttl).await?, false)),
     }
@@ -25,7 +25,7 @@ pub(crate) async fn refresh(store: &Store, lease: StoreLease, is_used: bool) -> 
     if store.shared.is_some() || !is_used || is_young(store, lease) {
         return lease;
     }
-    let kept = store.keepalives.keep_one(&store.link, &store.clock, lease.id).await;
+    let kept = store.keepalives.keep_one(&store.link, &store.clock, lease).await;
     kept.ok().flatten().unwrap_or(lease)
 }
 

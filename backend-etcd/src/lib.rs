@@ -12,6 +12,7 @@ mod keepalives;
 mod leases;
 mod leasing;
 mod link;
+mod moving;
 mod names;
 mod probe;
 mod queue;

@@ -28,6 +28,8 @@ pub(crate) struct Entry {
 pub(crate) struct View {
     /// The store's revision at that moment.
     pub(crate) revision: i64,
+    /// The term of the leader that said so.
+    pub(crate) term: u64,
     /// The record of the claim that looks.
     pub(crate) own: Option<Entry>,
     /// The first of all.
@@ -127,14 +129,14 @@ pub(crate) async fn take_blindly(
 ) -> Result<Option<View>, Failure> {
     let own = store.names.record(claim);
     let answer = store.txn_of(&claim.key, if_empty(store, claim, &own, record, lease)).await?;
-    Ok(answer.succeeded.then(|| alone(own, answer.revision)))
+    Ok(answer.succeeded.then(|| alone(own, answer.revision, answer.term)))
 }
 
 /// What is there after a transaction of this revision has added the first record.
-fn alone(own: Vec<u8>, revision: i64) -> View {
+fn alone(own: Vec<u8>, revision: i64, term: u64) -> View {
     // The revision of a transaction that writes is that of all it creates.
     let own = Entry { name: own, value: Vec::new(), created: revision, modified: revision, lease: 0 };
-    View { revision, own: Some(own.clone()), first: Some(own), ..View::default() }
+    View { revision, term, own: Some(own.clone()), first: Some(own), ..View::default() }
 }
 
 fn if_empty(store: &Store, claim: &Claim, own: &[u8], record: &Record, lease: i64) -> Txn {
@@ -155,12 +157,12 @@ fn still_wanted(store: &Store, condition: Compare, lease: i64) -> Vec<Compare> {
 /// out; so what hardly ever matters is asked for by a request of its own.
 async fn add(store: &Store, claim: &Claim, txn: Txn, own: Vec<u8>, lease: i64) -> Result<Added, Failure> {
     let answer = store.txn_of(&claim.key, txn).await?;
-    let (revision, counts) = (answer.revision, answer.counts);
+    let (revision, term, counts) = (answer.revision, answer.term, answer.counts);
     let mut ranges = answer.ranges.into_iter().map(|mut found| found.pop());
     let mut next = || ranges.next().flatten();
     if answer.succeeded {
         let (first, last) = (next(), next().map(|entry| entry.name));
-        let view = alone(own, revision);
+        let view = alone(own, revision, term);
         return Ok(Added::Yes(View { first: first.or(view.first), last, ..view }));
     }
     let (own, first) = (next(), next());
@@ -173,7 +175,7 @@ async fn add(store: &Store, claim: &Claim, txn: Txn, own: Vec<u8>, lease: i64) -
     }
     let is_alone = counts.get(1) == Some(&1);
     let last = first.as_ref().filter(|_| is_alone).map(|first| first.name.clone());
-    Ok(Added::No(View { revision, own, first, last, ..View::default() }))
+    Ok(Added::No(View { revision, term, own, first, last, ..View::default() }))
 }
 
 /// Looks at the queue. `created` is the revision that created the claim's own record, as far as known.
@@ -190,6 +192,7 @@ pub(crate) async fn look(store: &Store, claim: &Claim, created: Option<i64>) -> 
     let floor = store.floor.note(floor.pop()).map_err(refused)?;
     let view = View {
         revision: answer.revision,
+        term: answer.term,
         own: own.pop(),
         first: first.pop(),
         last: last.pop().map(|entry| entry.name),
@@ -225,7 +228,7 @@ pub(crate) async fn rewrite(
     let mut ranges = answer.ranges;
     let first = ranges.pop().unwrap_or_default().pop();
     let own = ranges.pop().unwrap_or_default().pop();
-    Ok(View { revision: answer.revision, own, first, ..View::default() })
+    Ok(View { revision: answer.revision, term: answer.term, own, first, ..View::default() })
 }
 
 /// Deletes the record of one claim, created at `created`, and adds that of another one for the same lock, if no other
@@ -254,7 +257,7 @@ pub(crate) async fn replace(
     let txn = Txn::new().when(conditions).and_then(then).or_else(otherwise);
     let answer = store.txn(Repeat::Never, &txn).await?;
     if answer.succeeded {
-        return Ok(Replaced::Yes(alone(own, answer.revision)));
+        return Ok(Replaced::Yes(alone(own, answer.revision, answer.term)));
     }
     let is_alone = answer.counts.get(2) == Some(&1);
     let mut ranges = answer.ranges.into_iter().map(|mut found| found.pop());
@@ -265,7 +268,7 @@ pub(crate) async fn replace(
         store.floor.read(store).await.map_err(refused)?;
         return Ok(Replaced::FloorRaised);
     }
-    let view = View { revision: answer.revision, own, first, ..View::default() };
+    let view = View { revision: answer.revision, term: answer.term, own, first, ..View::default() };
     Ok(if is_held { Replaced::Others(view) } else { Replaced::Gone(view) })
 }
 
@@ -333,6 +336,8 @@ fn refused(error: distlock_core::Error) -> Failure {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) revision: i64,
+    /// The leader's term.
+    pub(crate) term: u64,
     pub(crate) succeeded: bool,
     pub(crate) ranges: Vec<Vec<Entry>>,
     /// How many records each read counted, whether or not it returned them.
@@ -343,24 +348,25 @@ pub(crate) struct Answer {
 
 impl From<TxnResponse> for Answer {
     fn from(response: TxnResponse) -> Self {
-        let revision = response.0.header.as_ref().map_or(0, |header| header.revision);
-        Self::of(response.0, revision)
+        let (revision, term) =
+            response.0.header.as_ref().map_or((0, 0), |header| (header.revision, header.raft_term));
+        Self::of(response.0, revision, term)
     }
 }
 
 impl Answer {
-    /// Only the outermost of nested transactions tells the revision.
-    fn of(response: PbTxnResponse, revision: i64) -> Self {
+    /// Only the outermost of nested transactions tells the revision and the term.
+    fn of(response: PbTxnResponse, revision: i64, term: u64) -> Self {
         let PbTxnResponse { succeeded, responses, .. } = response;
         let mut answer =
-            Self { revision, succeeded, ranges: Vec::new(), counts: Vec::new(), nested: Vec::new() };
+            Self { revision, term, succeeded, ranges: Vec::new(), counts: Vec::new(), nested: Vec::new() };
         for response in responses.into_iter().filter_map(|response| response.response) {
             match response {
                 PbTxnOpResponse::ResponseRange(range) => {
                     answer.counts.push(range.count);
                     answer.ranges.push(range.kvs.into_iter().map(Entry::from).collect());
                 }
-                PbTxnOpResponse::ResponseTxn(txn) => answer.nested.push(Self::of(txn, revision)),
+                PbTxnOpResponse::ResponseTxn(txn) => answer.nested.push(Self::of(txn, revision, term)),
                 PbTxnOpResponse::ResponsePut(_) | PbTxnOpResponse::ResponseDeleteRange(_) => {}
             }
         }

@@ -54,7 +54,8 @@ async fn give_back(
     keeps_lease: bool,
 ) -> Result<bool, Failure> {
     // Of a record that another one may remove meanwhile, only a condition tells who did.
-    let is_last_use = !keeps_lease && standing.is_own_lease && standing.record.kind == Kind::Lease;
+    let is_on_its_lease = standing.is_own_lease && standing.moving.is_none();
+    let is_last_use = !keeps_lease && is_on_its_lease && standing.record.kind == Kind::Lease;
     if is_last_use && store.clock.now() < standing.lease_until() {
         return revoke(store, standing.lease.id).await;
     }
@@ -66,6 +67,7 @@ async fn give_back(
 /// Keeps the lease of a record that is certainly gone.
 fn keep_lease(standing: &Standing, place: Option<Place<'_>>) {
     if standing.is_own_lease
+        && standing.moving.is_none()
         && let Some(place) = place
     {
         place.fill(standing.record.ttl, standing.lease);

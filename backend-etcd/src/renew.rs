@@ -8,6 +8,7 @@ use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp};
 use crate::error::{Failure, unreadable};
 use crate::leases::StoreLease;
 use crate::link::Repeat;
+use crate::moving;
 use crate::queue::{self, get, put};
 use crate::record::Kind;
 use crate::standing::Standing;
@@ -36,14 +37,27 @@ async fn renew_batch(store: &Store, leases: &[Lease], ttl: Duration) -> Vec<Resu
     let sent = store.clock.now();
     let (kept, there) = futures_util::join!(keep(store, &known), touch(store, &known));
     let mut prolonged = Vec::with_capacity(known.len());
+    let mut to_move = Vec::new();
     for (at, (lease, standing)) in known.iter().enumerate() {
-        let kept = kept.as_ref().map(|kept| kept.get(at).copied().flatten());
-        let is_there = there.as_ref().map(|there| there.get(at).copied().unwrap_or(false));
-        prolonged.push(match (kept, is_there) {
-            (Ok(None), _) | (_, Ok(false)) => Ok(None),
+        let kept = kept.as_ref().map(|kept| kept.get(at).copied().unwrap_or(Keeping::Gone));
+        let there = there.as_ref().map(|(there, term)| (there.get(at).copied().unwrap_or(false), *term));
+        prolonged.push(match (kept, there) {
+            (Ok(Keeping::Gone), _) | (_, Ok((false, _))) => Ok(None),
             (Err(failure), _) | (_, Err(failure)) => Err(failure.error.clone()),
-            (Ok(Some(store_lease)), Ok(true)) => {
+            // It is one of two, and not known which: the store says, when it is asked again.
+            (Ok(Keeping::InPart), _) => {
+                store.standings.forget(&lease.claim);
+                Err(Failure::unsettled().error)
+            }
+            // What prolonged it may be a leader that stood still and does not know its successor yet.
+            (Ok(Keeping::Kept(store_lease)), Ok((true, term))) if store_lease.kept_in < term => {
+                Err(Failure::unsettled().error)
+            }
+            (Ok(Keeping::Kept(store_lease)), Ok((true, _))) => {
                 store.standings.prolonged(&lease.claim, standing.created, store_lease);
+                if store_lease.is_of_a_former_leader() {
+                    to_move.push((&lease.claim, Standing { lease: store_lease, ..(*standing).clone() }));
+                }
                 let longest = match standing.record.kind {
                     Kind::Lease => store_lease.ttl,
                     Kind::Writes => standing.record.ttl,
@@ -52,6 +66,11 @@ async fn renew_batch(store: &Store, leases: &[Lease], ttl: Duration) -> Vec<Resu
             }
         });
     }
+    let moves = to_move.into_iter().map(async |(claim, mut standing)| {
+        // What fails is tried again with the next renewal; this one holds either way.
+        let _ = moving::move_on(store, claim, &mut standing).await;
+    });
+    futures_util::future::join_all(moves).await;
     let mut prolonged = prolonged.into_iter();
     let mut results = Vec::with_capacity(leases.len());
     for (lease, standing) in leases.iter().zip(&standings) {
@@ -75,12 +94,12 @@ pub(crate) async fn standings(store: &Store, leases: &[Lease]) -> Result<Vec<Opt
         for (at, records) in unknown.into_iter().zip(answer.ranges) {
             let Some(entry) = records.into_iter().next() else { continue };
             let Ok(record) = entry.record() else { continue };
-            let lease =
-                StoreLease { id: entry.lease, ttl: record.ttl, alive_from: distlock_core::Instant::ORIGIN };
+            let lease = StoreLease::found(entry.lease);
             // The lease's holder says that it was granted.
             let standing = Standing {
                 lease,
                 is_own_lease: false,
+                moving: None,
                 record,
                 created: entry.created,
                 is_granted: true,
@@ -97,29 +116,46 @@ pub(crate) async fn standings(store: &Store, leases: &[Lease]) -> Result<Vec<Opt
     Ok(found)
 }
 
+/// What became of the leases that a record may be on.
+#[derive(Clone, Copy, Debug)]
+enum Keeping {
+    /// All of them were prolonged.
+    Kept(StoreLease),
+    /// Some of them.
+    InPart,
+    Gone,
+}
+
 /// Prolongs the store's leases, each of them once.
-async fn keep(store: &Store, known: &[(&Lease, &Standing)]) -> Result<Vec<Option<StoreLease>>, Failure> {
-    let mut ids: Vec<_> = known.iter().map(|(_, standing)| standing.lease.id).collect();
-    if store.shared.is_none() {
-        return store.keepalives.keep(&store.link, &store.clock, &ids).await;
-    }
-    let wanted = ids.clone();
+async fn keep(store: &Store, known: &[(&Lease, &Standing)]) -> Result<Vec<Keeping>, Failure> {
+    let moving = known.iter().filter_map(|(_, standing)| standing.moving);
+    let mut ids: Vec<_> = known.iter().map(|(_, s)| s.lease).chain(moving).map(|lease| lease.id).collect();
     ids.sort_unstable();
     ids.dedup();
     let kept = store.keepalives.keep(&store.link, &store.clock, &ids).await?;
-    for lease in kept.iter().flatten() {
-        if let Some(shared) = &store.shared {
-            shared.prolonged(*lease).await;
+    let of = |lease: StoreLease| {
+        let kept = ids.binary_search(&lease.id).ok().and_then(|at| kept.get(at).copied().flatten());
+        kept.map(|kept| lease.prolonged(kept))
+    };
+    let mut keeping = Vec::with_capacity(known.len());
+    for (_, standing) in known {
+        let (lease, moving) = (of(standing.lease), standing.moving.map(of));
+        if let (Some(shared), Some(lease)) = (&store.shared, lease) {
+            shared.prolonged(lease).await;
         }
+        keeping.push(match (lease, moving) {
+            (Some(lease), None | Some(Some(_))) => Keeping::Kept(lease),
+            (None, None | Some(None)) => Keeping::Gone,
+            (Some(_), Some(None)) | (None, Some(Some(_))) => Keeping::InPart,
+        });
     }
-    let of = |id: i64| ids.binary_search(&id).ok().and_then(|at| kept.get(at).copied().flatten());
-    Ok(wanted.into_iter().map(of).collect())
+    Ok(keeping)
 }
 
-/// Writes the records that are kept by that, and says for each whether it is there.
-async fn touch(store: &Store, known: &[(&Lease, &Standing)]) -> Result<Vec<bool>, Failure> {
+/// Writes the records that are kept by that, and says for each whether it is there, and the term of the leader that says so.
+async fn touch(store: &Store, known: &[(&Lease, &Standing)]) -> Result<(Vec<bool>, u64), Failure> {
     if known.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), 0));
     }
     let part = |(lease, standing): &(&Lease, &Standing)| {
         let name = store.names.record(&lease.claim);
@@ -136,15 +172,18 @@ async fn touch(store: &Store, known: &[(&Lease, &Standing)]) -> Result<Vec<bool>
     let answer = match store.txn(Repeat::Freely, &Txn::new().and_then(parts)).await {
         // One lease that is gone fails the whole transaction.
         Err(failure) if failure.is_no_lease() && known.len() > 1 => {
-            let mut there = Vec::with_capacity(known.len());
+            let (mut there, mut latest) = (Vec::with_capacity(known.len()), 0);
             for one in known {
-                there.extend(Box::pin(touch(store, std::slice::from_ref(one))).await?);
+                let (is_there, term) = Box::pin(touch(store, std::slice::from_ref(one))).await?;
+                there.extend(is_there);
+                latest = latest.max(term);
             }
-            return Ok(there);
+            return Ok((there, latest));
         }
-        Err(failure) if failure.is_no_lease() => return Ok(vec![false]),
+        Err(failure) if failure.is_no_lease() => return Ok((vec![false], 0)),
         answer => answer?,
     };
+    let term = answer.term;
     let (mut ranges, mut nested) = (answer.ranges.into_iter(), answer.nested.into_iter());
     let is_there = |(_, standing): &(&Lease, &Standing)| match standing.record.kind {
         Kind::Lease => {
@@ -152,7 +191,7 @@ async fn touch(store: &Store, known: &[(&Lease, &Standing)]) -> Result<Vec<bool>
         }
         Kind::Writes => nested.next().is_some_and(|written| written.succeeded),
     };
-    Ok(known.iter().map(is_there).collect())
+    Ok((known.iter().map(is_there).collect(), term))
 }
 
 /// The claim does not hold its lock any more: says whether somebody else does.

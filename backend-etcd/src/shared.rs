@@ -52,8 +52,10 @@ impl Shared {
     pub(crate) async fn lease(&self, store: &Store) -> Result<StoreLease, Failure> {
         let mut current = self.current.lock().await;
         let lease = match *current {
+            // A leader that stood still may end it; what is on it moves to the next one.
+            Some(lease) if lease.granted_in < store.link.term() => None,
             Some(lease) if store.clock.now().since(lease.alive_from) < lease.ttl / 4 => return Ok(lease),
-            Some(lease) => store.keepalives.keep_one(&store.link, &store.clock, lease.id).await?,
+            Some(lease) => store.keepalives.keep_one(&store.link, &store.clock, lease).await?,
             None => None,
         };
         let lease = match lease {

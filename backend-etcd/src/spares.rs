@@ -35,10 +35,10 @@ struct Spare {
 pub(crate) struct Place<'a>(&'a Spares);
 
 impl Spares {
-    /// One that was asked for with such a ttl, with at least half of its time left.
-    pub(crate) fn take(&self, ttl: Duration, now: Instant) -> Option<StoreLease> {
+    /// One that was asked for with such a ttl, with at least half of its time left, and unknown to leaders before this `term`.
+    pub(crate) fn take(&self, ttl: Duration, now: Instant, term: u64) -> Option<StoreLease> {
         let mut places = self.places();
-        places.spares.retain(|spare| spare.is_fresh(now));
+        places.spares.retain(|spare| spare.is_fresh(now) && spare.lease.granted_in >= term);
         let at = places.spares.iter().rposition(|spare| spare.asked == whole_seconds(ttl))?;
         Some(places.spares.remove(at).lease)
     }
@@ -89,29 +89,42 @@ mod tests {
     use super::*;
 
     const TTL: Duration = Duration::from_millis(9500);
+    const TERM: u64 = 3;
 
     fn at(seconds: u64) -> Instant {
         Instant::ORIGIN.plus(Duration::from_secs(seconds))
     }
 
     fn lease(id: i64) -> StoreLease {
-        StoreLease { id, ttl: Duration::from_secs(10), alive_from: at(100) }
+        StoreLease { id, ttl: Duration::from_secs(10), alive_from: at(100), granted_in: TERM, kept_in: TERM }
     }
 
     #[test]
     fn a_lease_is_for_locks_of_its_ttl_and_taken_once() {
         let spares = Spares::default();
         spares.place(at(100)).unwrap().fill(TTL, lease(1));
-        assert_eq!(spares.take(TTL * 2, at(100)), None);
-        assert_eq!(spares.take(Duration::from_secs(10), at(100)), Some(lease(1)), "as the store counts it");
-        assert_eq!(spares.take(TTL, at(100)), None);
+        assert_eq!(spares.take(TTL * 2, at(100), TERM), None);
+        assert_eq!(
+            spares.take(Duration::from_secs(10), at(100), TERM),
+            Some(lease(1)),
+            "as the store counts it"
+        );
+        assert_eq!(spares.take(TTL, at(100), TERM), None);
     }
 
     #[test]
     fn a_lease_whose_time_runs_out_is_not_given() {
         let spares = Spares::default();
         spares.place(at(100)).unwrap().fill(TTL, lease(1));
-        assert_eq!(spares.take(TTL, at(105)), None);
+        assert_eq!(spares.take(TTL, at(105), TERM), None);
+        assert!(spares.clear().is_empty());
+    }
+
+    #[test]
+    fn a_lease_that_a_former_leader_knows_is_not_given() {
+        let spares = Spares::default();
+        spares.place(at(100)).unwrap().fill(TTL, lease(1));
+        assert_eq!(spares.take(TTL, at(100), TERM + 1), None);
         assert!(spares.clear().is_empty());
     }
 

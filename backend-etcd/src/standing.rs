@@ -17,6 +17,8 @@ pub(crate) struct Standing {
     pub(crate) lease: StoreLease,
     /// Whether this client got the lease, and for this record alone.
     pub(crate) is_own_lease: bool,
+    /// Another lease that the record may be on by now, or may come to be: see [`moving`](crate::moving).
+    pub(crate) moving: Option<StoreLease>,
     pub(crate) record: Record,
     /// The revision that created its record.
     pub(crate) created: i64,
@@ -45,11 +47,21 @@ impl Standings {
 
     /// Notes that a lease was prolonged, or the record written anew, if it is still the same record.
     pub(crate) fn prolonged(&self, claim: &Claim, created: i64, lease: StoreLease) {
-        if let Some(standing) = self.claims().get_mut(claim)
-            && standing.created == created
-            && standing.lease.alive_from < lease.alive_from
-        {
-            standing.lease = lease;
+        self.update(claim, created, |standing| {
+            if standing.lease.id == lease.id && standing.lease.alive_from < lease.alive_from {
+                standing.lease = lease;
+            }
+        });
+    }
+
+    /// Changes what is known of a record, if it is still that one; says whether it is.
+    pub(crate) fn update(&self, claim: &Claim, created: i64, change: impl FnOnce(&mut Standing)) -> bool {
+        match self.claims().get_mut(claim).filter(|standing| standing.created == created) {
+            Some(standing) => {
+                change(standing);
+                true
+            }
+            None => false,
         }
     }
 
@@ -119,15 +131,22 @@ mod tests {
         let at = |seconds| Instant::ORIGIN.plus(Duration::from_secs(seconds));
         let begin = |ends_alone, now| {
             let claim = Claim::new(LockKey::new("key").unwrap(), OwnerId::random());
-            let lease = StoreLease { id: 1, ttl: TTL, alive_from: now };
+            let lease = StoreLease { id: 1, ttl: TTL, alive_from: now, granted_in: 1, kept_in: 1 };
             standings.begin(&claim, lease, ends_alone, now);
             claim
         };
         let held = begin(true, at(100));
         let lease = standings.in_doubt(&held).unwrap();
         let record = Record { kind: Kind::Lease, ttl: TTL, base: 0, metadata: Metadata::default() };
-        let standing =
-            Standing { lease, is_own_lease: true, record, created: 1, is_granted: true, before: None };
+        let standing = Standing {
+            lease,
+            is_own_lease: true,
+            moving: None,
+            record,
+            created: 1,
+            is_granted: true,
+            before: None,
+        };
         standings.note(&held, standing);
         (1..2 * MANY).for_each(|_| drop(begin(true, at(100))));
         let late = begin(true, at(115));

@@ -37,8 +37,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(link: Link, config: &EtcdConfig) -> Result<Arc<Self>> {
-        let link = Arc::new(link);
+    pub(crate) fn new(link: Arc<Link>, config: &EtcdConfig) -> Result<Arc<Self>> {
         Ok(Arc::new(Self {
             together: Together::new(Arc::clone(&link)),
             link,

@@ -1,7 +1,7 @@
 //! The conformance suite on the etcd stores that the environment names.
 //!
-//! `LOCK_TEST_ETCD_URL` names one server, `LOCK_TEST_ETCD3_URL` a cluster of three, `LOCK_TEST_ETCD35_URL` a
-//! server of version 3.5. `CONFORMANCE_STORE=etcd`, `etcd3` or `etcd35` picks one store out of those that are
+//! `LOCK_TEST_ETCD_URL` names one server, `LOCK_TEST_ETCD3_URL` a cluster of three, `LOCK_TEST_ETCD35_URL` one
+//! of version 3.5. `CONFORMANCE_STORE=etcd`, `etcd3` or `etcd35` picks one store out of those that are
 //! configured; without it, each of them is tested in a process of its own.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

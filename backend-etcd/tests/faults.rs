@@ -2,12 +2,12 @@
 //! killed, frozen and wiped by the cases.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use distlock_conformance::{Faults, NetworkFaults, ServerCommand, ServerProcess, Subject};
+use distlock_conformance::{Faults, NetworkFaults, ServerCommand, ServerProcess, Subject, free_port};
 use distlock_core::{BackendInfo, LockBackend, Result, StoreUrl};
 use distlock_etcd::EtcdBackend;
 use tempfile::TempDir;
@@ -79,15 +79,6 @@ fn health(address: SocketAddr) -> std::result::Result<(), String> {
         Ok(answer) => Err(answer),
         Err(error) => Err(error.to_string()),
     }
-}
-
-/// A free port below those that the system gives to outgoing connections.
-fn free_port() -> u16 {
-    (10_000..32_000)
-        .cycle()
-        .skip(usize::from(fastrand::u16(..)))
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .unwrap_or_else(|| unreachable!("it goes on for ever"))
 }
 
 fn main() -> ExitCode {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use distlock_core::{Backoff, Clock, Instant};
+use distlock_core::{Backoff, Clock, Instant, Timers};
 use etcd_client::Client;
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -25,7 +25,7 @@ pub(super) struct Endpoint {
     clock: Clock,
     state: Mutex<State>,
     /// One opens for all: that may take a round trip, to show who one is.
-    opening: AsyncMutex<()>,
+    opening: Arc<AsyncMutex<()>>,
 }
 
 struct State {
@@ -66,7 +66,7 @@ impl Endpoint {
             opener,
             clock: Clock::system(),
             state: Mutex::new(state),
-            opening: AsyncMutex::new(()),
+            opening: Arc::default(),
         }
     }
 
@@ -75,16 +75,26 @@ impl Endpoint {
         self.state().client.clone()
     }
 
-    /// The connection, opened if need be.
-    pub(super) async fn client(&self) -> Result<Arc<Client>, Failure> {
-        let _opening = self.opening.lock().await;
+    /// The connection, opened if need be within `limit`.
+    pub(super) async fn client(self: &Arc<Self>, limit: Duration) -> Result<Arc<Client>, Failure> {
+        let opening = Arc::clone(&self.opening).lock_owned().await;
         if let Some(client) = self.opened() {
             return Ok(client);
         }
-        let Some(opener) = &self.opener else { return Err(Failure::unreachable(&self.server)) };
-        let client = Arc::new(opener.open(&self.server).await?);
-        self.state().client = Some(Arc::clone(&client));
-        Ok(client)
+        let Some(opener) = self.opener.clone() else { return Err(Failure::unreachable(&self.server)) };
+        let this = Arc::clone(self);
+        let open = async move {
+            let _opening = opening;
+            let client = Arc::new(opener.open(&this.server).await?);
+            this.state().client = Some(Arc::clone(&client));
+            Ok(client)
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "begun again and again by callers in a hurry, it would never end, and cost the server a look at the password each time"
+        )]
+        let opened = tokio::spawn(async move { Timers::new().limit(limit, open).await }).await;
+        opened.ok().flatten().unwrap_or_else(|| Err(Failure::unreachable(&self.server)))
     }
 
     /// How long opening may take: with a user it is a request as well.

@@ -1,29 +1,32 @@
-//! The way to the cluster: one member at a time, and the next when that one fails.
+//! The way to the cluster: one member at a time, the leader if that is known, and the next when that one fails.
 //!
 //! The client crate can spread calls over several members by itself, but then goes on choosing one
 //! that is frozen, and fails calls that another one would have answered.
 
 mod endpoint;
+mod leader;
 mod opener;
 mod tls;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use distlock_core::{Clock, Instant, Result, Timers};
-use etcd_client::{Client, Error as EtcdError, Txn};
+use etcd_client::{Client, Error as EtcdError, ResponseHeader, Txn};
 
 use crate::config::EtcdConfig;
 use crate::error::{Failure, Verdict, classify};
 use crate::queue::Answer;
 use endpoint::Endpoint;
+use leader::look_for_leader;
 use opener::Opener;
 
 /// The way to the cluster.
 #[derive(Debug)]
 pub(crate) struct Link {
-    endpoints: Vec<Endpoint>,
+    itself: Weak<Self>,
+    endpoints: Vec<Arc<Endpoint>>,
     current: AtomicUsize,
     clock: Clock,
     timers: Timers,
@@ -31,6 +34,7 @@ pub(crate) struct Link {
     response_timeout: Duration,
     is_closed: AtomicBool,
     sent: AtomicU64,
+    term: AtomicU64,
 }
 
 /// Whether a call may be sent to another member although the first may have carried it out.
@@ -43,21 +47,23 @@ pub(crate) enum Repeat {
 }
 
 impl Link {
-    pub(crate) fn new(config: &EtcdConfig) -> Result<Self> {
+    pub(crate) fn new(config: &EtcdConfig) -> Result<Arc<Self>> {
         let opener = Opener::new(config)?;
-        let endpoints = config.servers.iter().map(|server| Endpoint::new(server, opener.clone())).collect();
+        let endpoints =
+            config.servers.iter().map(|server| Arc::new(Endpoint::new(server, opener.clone()))).collect();
         Ok(Self::with(config, endpoints))
     }
 
     /// The way that an application's own client takes.
-    pub(crate) fn own(config: &EtcdConfig, client: Client) -> Self {
-        Self::with(config, vec![Endpoint::own(client)])
+    pub(crate) fn own(config: &EtcdConfig, client: Client) -> Arc<Self> {
+        Self::with(config, vec![Arc::new(Endpoint::own(client))])
     }
 
-    fn with(config: &EtcdConfig, endpoints: Vec<Endpoint>) -> Self {
+    fn with(config: &EtcdConfig, endpoints: Vec<Arc<Endpoint>>) -> Arc<Self> {
         // Programs that start together spread over the members.
         let current = AtomicUsize::new(fastrand::usize(..endpoints.len().max(1)));
-        Self {
+        Arc::new_cyclic(|itself| Self {
+            itself: Weak::clone(itself),
             endpoints,
             current,
             clock: Clock::system(),
@@ -66,7 +72,8 @@ impl Link {
             response_timeout: config.response_timeout,
             is_closed: AtomicBool::new(false),
             sent: AtomicU64::new(0),
-        }
+            term: AtomicU64::new(0),
+        })
     }
 
     /// Sends a call to a member, and to others in turn while it certainly has changed nothing.
@@ -109,7 +116,24 @@ impl Link {
             // In a box, since it is large: without, it would be copied on its way through those around it.
             Box::pin(async move { kv.txn(txn).await })
         };
-        self.call(repeat, run).await.map(Answer::from)
+        let response = self.call(repeat, run).await?;
+        self.heard_of(response.header());
+        Ok(Answer::from(response))
+    }
+
+    /// Notes the leader's term that an answer speaks of, and says which that is. The calls after a new one go to its leader
+    /// soon.
+    pub(crate) fn heard_of(&self, header: Option<&ResponseHeader>) -> u64 {
+        let term = header.map_or(0, ResponseHeader::raft_term);
+        if self.term.fetch_max(term, Ordering::Relaxed) < term && self.endpoints.len() > 1 {
+            look_for_leader(Weak::clone(&self.itself), term);
+        }
+        term
+    }
+
+    /// The highest term of a leader that was heard of.
+    pub(crate) fn term(&self) -> u64 {
+        self.term.load(Ordering::Relaxed)
     }
 
     /// How many requests were sent so far.
@@ -164,6 +188,11 @@ impl Link {
     /// Whether this member failed a moment ago.
     pub(crate) fn rests(&self, member: usize) -> bool {
         self.endpoints.get(member).is_none_or(|endpoint| endpoint.rests_until() > self.clock.now())
+    }
+
+    /// Whether calls go to this member now.
+    pub(crate) fn uses(&self, member: usize) -> bool {
+        self.current.load(Ordering::Acquire) == member && !self.rests(member)
     }
 
     /// A stream of this member ended or fell silent.
@@ -250,9 +279,9 @@ impl Link {
         result
     }
 
-    async fn open_one(&self, endpoint: &Endpoint) -> Result<Arc<Client>, Failure> {
+    async fn open_one(&self, endpoint: &Arc<Endpoint>) -> Result<Arc<Client>, Failure> {
         let limit = endpoint.opening_limit(self.connect_timeout, self.response_timeout);
-        let opening = self.timers.limit(limit, endpoint.client()).await;
+        let opening = self.timers.limit(limit, endpoint.client(limit)).await;
         opening.unwrap_or_else(|| Err(Failure::unreachable(&endpoint.server)))
     }
 

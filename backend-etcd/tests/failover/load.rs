@@ -8,6 +8,7 @@ use distlock_conformance::history::{Promises, Recorder, What, check};
 use distlock_conformance::recording::{Canary, Recorded, Register, Tracked};
 use distlock_core::{LockBackend, LockClient, LockKey, LockOptions, StoreUrl, WaitPolicy};
 use distlock_etcd::EtcdBackend;
+use distlock_testbed::LateWriter;
 use tokio::task::JoinSet;
 
 pub(crate) const TTL: Duration = Duration::from_secs(2);
@@ -26,6 +27,10 @@ pub(crate) struct Load {
     successes: Arc<Mutex<Vec<Instant>>>,
     stop: Arc<AtomicBool>,
     clients: JoinSet<()>,
+    /// It stands still from before all faults until after them, and its rival.
+    late: (LateWriter, LockClient),
+    /// Their history, and when it began. A new leader starts leases anew, and so theirs may end as late as the faults.
+    late_log: (Arc<Recorder>, Instant),
     _folder: tempfile::TempDir,
 }
 
@@ -53,15 +58,35 @@ impl Load {
                     at = (at + 1) % KEYS;
                     let place = folder.join(at.to_string());
                     std::fs::create_dir_all(&place).unwrap();
-                    let register = Register::fenced(&place, Arc::clone(&log));
-                    if work(&client, &format!("load-{at}"), &register, &log).await {
+                    let fenced = Register::fenced(&place, Arc::clone(&log));
+                    let registers = (fenced, Register::unfenced(&place, Arc::clone(&log)));
+                    if work(&client, &format!("load-{at}"), &registers, &log).await {
                         own[at].fetch_add(1, Ordering::Relaxed);
                         successes.lock().unwrap().push(Instant::now());
                     }
                 }
             });
         }
-        let load = Self { log, canary: Canary::start(), turns, successes, stop, clients, _folder: folder };
+        let late_log = Arc::new(Recorder::in_memory(first.clock()));
+        let client = async || {
+            let backend: Arc<dyn LockBackend> = Arc::new(connect(url).await);
+            LockClient::new(Arc::new(Recorded::new(backend, Arc::clone(&late_log))))
+        };
+        let late = folder.path().join("late");
+        let late = LateWriter::start(client().await, "load-late", TTL, &late, &late_log).await;
+        let late = (late, client().await);
+        let late_log = (late_log, Instant::now());
+        let load = Self {
+            log,
+            canary: Canary::start(),
+            turns,
+            successes,
+            stop,
+            clients,
+            late,
+            late_log,
+            _folder: folder,
+        };
         load.all_work_within("at first", Instant::now(), Duration::from_secs(20)).await;
         load
     }
@@ -109,11 +134,19 @@ impl Load {
         while let Some(client) = self.clients.join_next().await {
             client.unwrap();
         }
-        let delay = u64::try_from(self.canary.worst().as_nanos()).unwrap();
-        self.log.record("", "", What::End { delay });
+        let (late, rival) = self.late;
+        late.write(&rival).await;
         let promises = promised(Promises::of(&EtcdBackend::describe()));
+        let delay = u64::try_from(self.canary.worst().as_nanos()).unwrap();
+        let (late_log, began) = self.late_log;
+        let mut of_late = promises;
+        of_late.lateness += began.elapsed();
         let events = self.log.events();
-        let violations = check(&events, promises);
+        let mut violations = Vec::new();
+        for (log, promises) in [(&self.log, promises), (&late_log, of_late)] {
+            log.record("", "", What::End { delay });
+            violations.extend(check(&log.events(), promises));
+        }
         assert!(
             violations.is_empty(),
             "{}",
@@ -123,16 +156,17 @@ impl Load {
     }
 }
 
-async fn work(client: &LockClient, key: &str, register: &Register, log: &Arc<Recorder>) -> bool {
+async fn work(client: &LockClient, key: &str, registers: &(Register, Register), log: &Arc<Recorder>) -> bool {
     let options = LockOptions::default().ttl(TTL).wait(WaitPolicy::UpTo(Duration::from_millis(500)));
     let Ok(guard) = client.lock_with(LockKey::new(key).unwrap(), &options).await else { return false };
     let guard = Tracked::new(guard, log);
     let token = guard.guard().token();
-    let read = register.read();
+    let read = (registers.0.read(), registers.1.read());
     tokio::time::sleep(Duration::from_millis(fastrand::u64(1..20))).await;
     let was_valid = guard.is_valid();
     if was_valid {
-        register.write(token, read + 1);
+        registers.0.write(token, read.0 + 1);
+        registers.1.write(token, read.1 + 1);
     }
     // The answer may be lost with the member.
     let _ = guard.unlock().await;

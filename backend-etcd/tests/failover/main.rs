@@ -12,6 +12,7 @@ mod members;
 mod minority;
 #[path = "../support/polling.rs"]
 mod polling;
+mod successors;
 
 use std::process::ExitCode;
 
@@ -25,7 +26,8 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each test has servers of its own.
     arguments.test_threads = Some(1);
-    let trials = members::tests().into_iter().chain(minority::tests()).map(trial).collect();
+    let trials =
+        members::tests().into_iter().chain(minority::tests()).chain(successors::tests()).map(trial).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

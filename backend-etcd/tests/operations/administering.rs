@@ -192,8 +192,15 @@ async fn the_probe_names_the_version_and_members_that_are_away() {
     let servers = [server.address().to_string(), "127.0.0.1:1".to_owned()];
     let backend = EtcdBackend::connect(server.config().servers(servers)).await.unwrap();
     let health = backend.probe().await.unwrap();
-    assert!(health.version.unwrap().starts_with("etcd 3."));
-    assert!(health.warnings.len() == 1 && health.warnings[0].what.contains("127.0.0.1:1"));
+    assert!(health.version.as_ref().unwrap().starts_with("etcd 3."));
+    // Old releases have a fault that matters where there are several members (B072).
+    let (early, told): (Vec<_>, Vec<_>) = health
+        .warnings
+        .iter()
+        .map(|warning| warning.what.as_str())
+        .partition(|what| what.contains("end leases early"));
+    assert!(early.len() <= 1 && early.iter().all(|what| what.starts_with(&server.address().to_string())));
+    assert!(told.len() == 1 && told[0].contains("127.0.0.1:1 does not say"), "{told:?}");
     for n in 0..20 {
         let request = request(&format!("key {n}"), TTL);
         assert!(matches!(backend.try_lock(&request).await.unwrap(), TryLock::Acquired(_)));

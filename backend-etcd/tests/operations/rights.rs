@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use distlock_conformance::{Proxy, Way};
 use distlock_core::{Effect, ErrorKind, FencingToken, LockBackend, LockClient, Release, Renewal};
-use distlock_etcd::EtcdBackend;
 use distlock_etcd::etcd_client::{Client, ConnectOptions, Permission};
+use distlock_etcd::{EtcdBackend, EtcdConfig};
 
-use crate::support::{Server, busy, key, queued, request, take, tests};
+use crate::support::{Server, busy, eventually, key, queued, request, take, tests};
 
 tests! {
     a_user_with_the_documented_rights_can_do_everything,
     outside_its_namespace_a_user_is_refused,
+    who_a_user_is_is_asked_once_for_callers_in_a_hurry,
     refused_credentials_are_named,
     a_token_that_the_server_forgot_is_replaced,
     a_holder_whose_right_is_taken_away_is_told_in_time,
@@ -75,6 +77,34 @@ async fn a_user_with_the_documented_rights_can_do_everything() {
     assert_eq!(shared.unlock(&request.claim).await.unwrap(), Release::Released);
 }
 
+async fn who_a_user_is_is_asked_once_for_callers_in_a_hurry() {
+    let server = guarded().await;
+    let way = Proxy::start(server.address()).unwrap();
+    let config = EtcdConfig::new([way.address().to_string()])
+        .user("locks", "secret")
+        .response_timeout(Duration::from_secs(10));
+    let backend = EtcdBackend::connect(config).await.unwrap();
+    let hurried = async || {
+        let request = request("key", TTL);
+        let limit = Duration::from_millis(100);
+        tokio::time::timeout(limit, backend.try_lock(&request)).await.map(|answer| answer.map(drop))
+    };
+    way.refuse().await;
+    way.reset().await;
+    eventually("the connection is gone", async || matches!(hurried().await, Ok(Err(_)))).await;
+    way.hold(Way::ToClient);
+    way.accept().await;
+    eventually("another one is opened", async || hurried().await.is_err() && way.traffic().open > 0).await;
+    let opened = way.traffic().connections;
+    // Some only wait until the member is tried again.
+    for _ in 0..20 {
+        assert!(hurried().await.is_err(), "nobody answers");
+    }
+    way.pass();
+    eventually("a call is done", async || matches!(hurried().await, Ok(Ok(())))).await;
+    assert_eq!(way.traffic().connections, opened, "it was opened again");
+}
+
 async fn outside_its_namespace_a_user_is_refused() {
     let server = guarded().await;
     let elsewhere = server.config().user("locks", "secret").namespace("other");
@@ -108,7 +138,7 @@ async fn a_token_that_the_server_forgot_is_replaced() {
     // It keeps tokens in its memory alone.
     server.kill();
     server.start_again().await;
-    crate::support::eventually("a release", async || backend.unlock(&freed.claim).await.is_ok()).await;
+    eventually("a release", async || backend.unlock(&freed.claim).await.is_ok()).await;
     let renewal = backend.renew(&lease, TTL).await.unwrap();
     assert!(matches!(renewal, Renewal::Renewed { .. }), "{renewal:?}");
     take(&backend, &request("new", TTL)).await;

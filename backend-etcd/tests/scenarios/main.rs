@@ -7,8 +7,8 @@
 //! |---|---|---|
 //! | B001 | after one failed renewal, later locks of the key are never renewed | `watchdog::a_lock_taken_again_is_renewed_again` |
 //! | B004 | an attempt given up midway leaves a lock that nobody holds | `cancellation::a_lock_dropped_at_any_point_leaves_nothing`, with a shared lease `losing::b004` |
-//! | B005 | a holder that is cut off works on, and wins the key back later | `network::a_silenced_holder_is_succeeded`, `failover`: `minority` |
-//! | B006 | silence is noticed after minutes | `network::silence_ends_in_a_loss_by_the_deadline` |
+//! | B005 | a holder that is cut off works on, and wins the key back later | `network::b005_a_silenced_holder_is_succeeded`, `failover`: `minority` |
+//! | B006 | silence is noticed after minutes | `network::b006_silence_ends_in_a_loss_by_the_deadline` |
 //! | B017 | a holder whose renewals are refused never steps down | `operations`: `rights::a_holder_whose_right_is_taken_away_is_told_in_time` |
 //! | B019 | a lease stays alive although the code that owned the lock died | `losing::b019` |
 //! | B042 | the body runs although the lock was not taken | `waiting::b042` |
@@ -16,8 +16,8 @@
 //! | B058 | a waiter whose lease is gone waits on for those before it | `waiting::b058` |
 //! | B070 | a waiter whose lease is gone is told that it has the lock | `waiting::b070` |
 //! | B071 | two get the lock after a waiter's lease was revoked | `waiting::b071` |
-//! | B072 | a leader that stood still ends leases early | `failover`: `members::every_client_works_again_while_the_leader_stands_still` |
-//! | B074 | renewals end for good after a server's error or a change of the leader | `failover`: `members`, `network::resets_do_not_cost_the_lock` |
+//! | B072 | a leader that stood still ends leases early | `failover`: `successors::b072_a_leader_that_stood_still_ends_no_lease_when_it_goes_on` |
+//! | B074 | renewals end for good after a server's error or a change of the leader | `failover`: `members::b074_renewals_go_on_under_each_new_leader`, `network::resets_do_not_cost_the_lock` |
 //! | B075 | renewals end when the server ends the stream normally | `losing::b075` |
 //! | B076 | renewing a lease that is gone looks like a success | `losing::b076` |
 //! | B078 | without a quorum the client reconnects without a pause | `losing::b078` |

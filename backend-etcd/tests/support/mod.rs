@@ -2,11 +2,12 @@
 
 mod polling;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use distlock_conformance::free_port;
 use distlock_core::{Busy, Claim, Lease, LockBackend, LockKey, LockRequest, TryLock};
 use distlock_etcd::etcd_client::{Client, Error, GetOptions, KeyValue};
 use distlock_etcd::{EtcdBackend, EtcdConfig};
@@ -148,15 +149,6 @@ fn spawn(folder: &std::path::Path, port: u16, peer_port: u16, scheme: &str, opti
         .stderr(Stdio::null())
         .spawn()
         .expect("etcd is installed")
-}
-
-/// A free port below those that the system gives to outgoing connections.
-fn free_port() -> u16 {
-    (10_000..32_000)
-        .cycle()
-        .skip(usize::from(fastrand::u16(..)))
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .unwrap()
 }
 
 pub(crate) fn key(name: &str) -> LockKey {
