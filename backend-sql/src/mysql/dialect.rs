@@ -9,8 +9,8 @@ use sqlx::{AssertSqlSafe, Either, Executor, MySql, MySqlConnection, Row as _, Ty
 
 use super::{connecting, errors, statements};
 use crate::server::{
-    Cell, Dialect, Fitness, Given, Listener, Meaning, Opener, Row, ServerConfig, Statement, Statements,
-    Tables, Trouble, Value, exhausted,
+    Cell, Dialect, Fitness, Given, Listener, Meaning, Opener, Row, ServerConfig, Standing, Statement,
+    Statements, Tables, Trouble, Value, exhausted,
 };
 
 impl Dialect for MySql {
@@ -25,6 +25,17 @@ impl Dialect for MySql {
 
     async fn set_up(connection: &mut MySqlConnection, config: &ServerConfig) -> Result<Fitness, sqlx::Error> {
         connecting::set_up(connection, config).await
+    }
+
+    async fn standing(connection: &mut MySqlConnection) -> Result<Standing, sqlx::Error> {
+        // Only MariaDB says whether there is a transaction.
+        let standing = "SELECT CAST(@@autocommit /*M! + 2 * @@in_transaction */ AS signed)";
+        let standing: i64 = sqlx::raw_sql(standing).fetch_one(connection).await?.try_get(0)?;
+        Ok(match standing {
+            1 => Standing::Clear,
+            3 => Standing::InTransaction,
+            _ => Standing::WithoutAutocommit,
+        })
     }
 
     fn statements(tables: &Tables) -> Statements {

@@ -3,6 +3,7 @@
 mod connecting;
 mod dialect;
 mod errors;
+mod findings;
 pub mod named;
 mod statements;
 
@@ -58,6 +59,10 @@ pub async fn from_url(url: &mut StoreUrl) -> Result<LeaseRows> {
 /// have a short `innodb_lock_wait_timeout`, and the isolation level READ COMMITTED, under which
 /// contenders seldom lock each other's rows. A pool whose connections are closed by the server while
 /// they lie idle had better test them (`test_before_acquire`).
+///
+/// Before each use a connection is asked whether a transaction was left open on it, since a grant in there would
+/// last as long as nobody rolls it back: one round trip. Such a connection is closed, and one without
+/// autocommit is refused (`Misconfigured`).
 ///
 /// # Errors
 /// As [`connect`].

@@ -1,6 +1,7 @@
 //! The statements for MySQL and MariaDB.
 
-use crate::server::{Statements, Tables, Template, Texts, statements as common};
+use super::findings::findings;
+use crate::server::{Probing, Statements, Tables, Template, Texts, statements as common};
 
 /// When the statement began; the same wherever it stands in it.
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
@@ -21,11 +22,28 @@ const ACQUIRE: &str = "INSERT INTO {locks} (lock_key, token, owner, expires_at, 
    token = IF(expires_at > VALUES(token),
      IF(owner <=> VALUES(owner), LAST_INSERT_ID(token), token + LAST_INSERT_ID(0)),
      LAST_INSERT_ID(GREATEST(token + 1, VALUES(token)))),
-   ttl = IF(expires_at > VALUES(token), IF(owner <=> VALUES(owner), GREATEST(ttl, VALUES(ttl)), ttl), VALUES(ttl)),
+   {unless_held}";
+
+/// The assignments after that of the token.
+const UNLESS_HELD: &str = "ttl = IF(expires_at > VALUES(token), IF(owner <=> VALUES(owner), GREATEST(ttl, VALUES(ttl)), ttl), VALUES(ttl)),
    metadata = IF(expires_at > VALUES(token) AND NOT owner <=> VALUES(owner), metadata, VALUES(metadata)),
    owner = IF(expires_at > VALUES(token), owner, VALUES(owner)),
    expires_at = IF(expires_at > VALUES(token) AND NOT owner <=> VALUES(owner), expires_at,
      GREATEST(COALESCE(expires_at, 0), VALUES(expires_at)))";
+
+/// MariaDB from 10.6 on, which alone carries out such a comment. MySQL can't return what an insert left.
+const GATHERS: &str = "0 /*M!100600 + 1 */";
+
+/// As above. Who has a lock afterwards is read from what the row is then.
+const ACQUIRE_MANY: &str = "INSERT INTO {locks} (lock_key, token, owner, expires_at, ttl, metadata)
+ SELECT UNHEX(r.k), {now}, UNHEX(r.o), {now} + r.t, r.t, CONVERT(UNHEX(r.m) USING utf8mb4)
+ FROM JSON_TABLE(:1, '$[*]' COLUMNS (
+   k VARCHAR(1024) CHARACTER SET ascii PATH '$.k', o VARCHAR(32) CHARACTER SET ascii PATH '$.o', t BIGINT PATH '$.t',
+   m VARCHAR(8192) CHARACTER SET ascii PATH '$.m')) r
+ ON DUPLICATE KEY UPDATE
+   token = IF(expires_at > VALUES(token), token, GREATEST(token + 1, VALUES(token))),
+   {unless_held}
+ RETURNING lock_key, {columns}";
 
 /// Rows are looked up for each of the list, in this order: the other way round all rows would be locked.
 const RENEW: &str = "UPDATE JSON_TABLE(:1, '$[*]' COLUMNS (
@@ -45,6 +63,14 @@ const KEYS: &str = "JSON_TABLE(:1, '$[*]' COLUMNS (k VARCHAR(1024) CHARACTER SET
 const RELEASE: &str = "UPDATE {locks} SET owner = NULL, expires_at = NULL, ttl = NULL, metadata = ''
  WHERE lock_key = :1 AND owner = :2 AND expires_at > {now}";
 
+/// An update returns no rows, so the one number that the answer carries gets a bit for each row that it changes.
+const RELEASE_MANY: &str = "UPDATE (SELECT LAST_INSERT_ID(0) AS none) start STRAIGHT_JOIN JSON_TABLE(:1, '$[*]' COLUMNS (
+   k VARCHAR(1024) CHARACTER SET ascii PATH '$.k', o VARCHAR(32) CHARACTER SET ascii PATH '$.o', i INT PATH '$.i')) r
+ STRAIGHT_JOIN {locks} l FORCE INDEX (PRIMARY) ON l.lock_key = UNHEX(r.k)
+ SET l.owner = NULL, l.expires_at = NULL, l.ttl = NULL,
+   l.metadata = IF(LAST_INSERT_ID(LAST_INSERT_ID() | 1 << r.i) = 0, '', '')
+ WHERE l.owner = UNHEX(r.o) AND l.expires_at > {now}";
+
 const FORCE: &str = "UPDATE {locks}
  SET token = CASE WHEN token < {last_token} THEN GREATEST(token + 1, {now}) ELSE {now} END,
    owner = NULL, expires_at = NULL, ttl = NULL, metadata = ''
@@ -61,8 +87,20 @@ const PRUNE: &str = "DELETE FROM {locks} WHERE lock_key > :1 AND lock_key <= :2
    AND token < {now} - :3 AND (expires_at IS NULL OR expires_at <= {now})";
 
 const PROBE: &str =
-    "SELECT version(), CAST(@@innodb_flush_log_at_trx_commit AS CHAR), CAST(@@innodb_doublewrite AS CHAR),
+    "SELECT {now}, version(), CAST(@@innodb_flush_log_at_trx_commit AS CHAR), CAST(@@innodb_doublewrite AS CHAR),
  CAST(@@log_bin AS CHAR), CAST(@@sync_binlog AS CHAR)";
+
+/// How many replicas are attached, empty if this user can't see it, and whether one of them at least is waited for.
+///
+/// MySQL shows what others do to a user with the right PROCESS only, and leaves it out for others. MariaDB tells the number
+/// to everybody.
+const REPLICATION: &str = "SELECT CAST(
+ /*M! COALESCE((SELECT MAX(VARIABLE_VALUE) FROM information_schema.global_status WHERE VARIABLE_NAME = 'Slaves_connected'), '') */
+ /*!80000 IF(EXISTS (SELECT 1 FROM information_schema.user_privileges WHERE PRIVILEGE_TYPE = 'PROCESS'
+     AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')),
+   (SELECT COUNT(*) FROM information_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'), '') */ AS CHAR),
+ CAST(COALESCE((SELECT MAX(VARIABLE_VALUE) FROM /*M! information_schema */ /*!80000 performance_schema */ .global_status
+   WHERE VARIABLE_NAME IN ('Rpl_semi_sync_master_status', 'Rpl_semi_sync_source_status')), 'OFF') AS CHAR)";
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS {locks} (
   lock_key VARBINARY(512) NOT NULL PRIMARY KEY,
@@ -91,6 +129,8 @@ INSERT INTO {layout} (id, version) VALUES (1, {version}) ON DUPLICATE KEY UPDATE
 /// The statements on these tables.
 pub(super) fn on(tables: &Tables) -> Statements {
     let names = [
+        ("{gathers}", GATHERS),
+        ("{unless_held}", UNLESS_HELD),
         ("{keys}", KEYS),
         ("{now}", NOW),
         ("{last_token}", common::LAST_TOKEN),
@@ -103,11 +143,13 @@ pub(super) fn on(tables: &Tables) -> Statements {
     Statements {
         layout: texts.of(common::LAYOUT),
         acquire: texts.of(ACQUIRE),
+        acquire_many: texts.of(ACQUIRE_MANY),
         acquire_or_mark: texts.of(ACQUIRE),
         look: texts.of(common::LOOK),
         renew: texts.of(RENEW),
         standing: texts.of(STANDING),
         release: texts.of(RELEASE),
+        release_many: texts.of(RELEASE_MANY),
         withdraw: texts.of(common::WITHDRAW),
         hand_over: texts.of(HAND_OVER),
         cut: texts.of(common::CUT),
@@ -118,31 +160,7 @@ pub(super) fn on(tables: &Tables) -> Statements {
         prunable: texts.of(common::PRUNABLE),
         prune: texts.of(PRUNE),
         now: texts.of(common::NOW),
-        probe: texts.of(PROBE),
-        findings,
+        probing: Probing { setup: texts.of(PROBE), replication: Some(texts.of(REPLICATION)), findings },
         create: texts.plain(CREATE),
     }
-}
-
-/// What settings endanger locks.
-fn findings(settings: &[String]) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut say = |what: &str, fix: &str| found.push((what.to_owned(), fix.to_owned()));
-    let is = |at: usize, value: &str| settings.get(at).is_some_and(|setting| setting == value);
-    if !is(0, "1") {
-        say(
-            "innodb_flush_log_at_trx_commit is not 1: a power cut, with 0 also a crash of the server, may forget the last grants, and give those locks to others",
-            "set innodb_flush_log_at_trx_commit to 1",
-        );
-    }
-    if is(1, "0") || is(1, "OFF") {
-        say("innodb_doublewrite is off: a power cut may damage the data", "turn innodb_doublewrite on");
-    }
-    if is(2, "1") && !is(3, "1") {
-        say(
-            "sync_binlog is not 1: after a power cut the binary log may lack the last grants, and replicas with it",
-            "set sync_binlog to 1",
-        );
-    }
-    found
 }

@@ -4,6 +4,8 @@ use distlock_core::Result;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{PgConnection, Row as _};
 
+use super::dialect::given;
+use super::sealed;
 use crate::server::{Fitness, ServerConfig};
 
 /// Says which program a session belongs to, in `pg_stat_activity`.
@@ -65,7 +67,10 @@ pub(super) async fn set_up(
     connection: &mut PgConnection,
     config: &ServerConfig,
 ) -> Result<Fitness, sqlx::Error> {
-    let asked = if config.pooled { TAKES_WRITES } else { SET_UP };
-    let takes_writes: bool = sqlx::raw_sql(asked).fetch_one(connection).await?.try_get(0)?;
+    let takes_writes = if config.pooled {
+        given(sealed::send(connection, TAKES_WRITES).await?).await?.number != 0
+    } else {
+        sqlx::raw_sql(SET_UP).fetch_one(connection).await?.try_get(0)?
+    };
     Ok(if takes_writes { Fitness::Fit } else { Fitness::ReadOnly })
 }

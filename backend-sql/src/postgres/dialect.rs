@@ -1,17 +1,18 @@
 //! PostgreSQL's way of sending statements and reading their answers.
 
+use std::future;
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use futures_util::stream::BoxStream;
 use sqlx::error::DatabaseError;
-use sqlx::postgres::{PgConnectOptions, PgQueryResult, PgRow};
+use sqlx::postgres::{PgConnectOptions, PgRow};
 use sqlx::{AssertSqlSafe, Either, Executor, PgConnection, Postgres, Row as _, TypeInfo as _, ValueRef as _};
 
-use super::{connecting, errors, listening, statements};
+use super::sealed::Answer;
+use super::{connecting, errors, listening, sealed, statements};
 use crate::server::{
-    Cell, Dialect, Fitness, Given, Listener, Meaning, Opener, Row, ServerConfig, Statement, Statements,
-    Tables, Trouble, Value,
+    Cell, Dialect, Fitness, Given, Listener, Meaning, Opener, Row, ServerConfig, Standing, Statement,
+    Statements, Tables, Trouble, Value,
 };
 
 impl Dialect for Postgres {
@@ -28,11 +29,20 @@ impl Dialect for Postgres {
         connecting::set_up(connection, config).await
     }
 
+    async fn standing(connection: &mut PgConnection) -> Result<Standing, sqlx::Error> {
+        let is_clear = "SELECT now() = statement_timestamp()";
+        let is_clear: bool = sqlx::raw_sql(is_clear).fetch_one(connection).await?.try_get(0)?;
+        Ok(if is_clear { Standing::Clear } else { Standing::InTransaction })
+    }
+
     fn statements(tables: &Tables) -> Statements {
         statements::on(tables)
     }
 
     async fn run(connection: &mut PgConnection, statement: &Statement) -> Result<Given, sqlx::Error> {
+        if statement.is_inline {
+            return given(sealed::send(connection, &statement.sql).await?).await;
+        }
         if statement.values().next().is_none() {
             return given(connection.fetch_many(sqlx::raw_sql(AssertSqlSafe(Arc::clone(&statement.sql)))))
                 .await;
@@ -51,7 +61,8 @@ impl Dialect for Postgres {
     }
 
     async fn run_script(connection: &mut PgConnection, script: &str) -> Result<(), sqlx::Error> {
-        sqlx::raw_sql(AssertSqlSafe(script.to_owned())).execute(connection).await.map(|_| ())
+        // Its rows say nothing, and may be of kinds that are not read.
+        sealed::send(connection, script).await?.try_for_each(|_| future::ready(Ok(()))).await
     }
 
     async fn listen(opener: &Opener<Self>, channel: &str) -> Result<Box<dyn Listener>, Trouble> {
@@ -64,9 +75,7 @@ impl Dialect for Postgres {
 }
 
 /// Reads an answer to the end, so that the connection is ready for what comes next.
-async fn given(
-    mut answer: BoxStream<'_, Result<Either<PgQueryResult, PgRow>, sqlx::Error>>,
-) -> Result<Given, sqlx::Error> {
+pub(super) async fn given(mut answer: Answer<'_>) -> Result<Given, sqlx::Error> {
     let mut given = Given::default();
     while let Some(part) = answer.try_next().await? {
         match part {

@@ -5,6 +5,7 @@ mod connecting;
 mod dialect;
 mod errors;
 mod listening;
+mod sealed;
 mod statements;
 
 use std::sync::Arc;
@@ -60,6 +61,9 @@ pub async fn from_url(url: &mut StoreUrl) -> Result<LeaseRows> {
 /// `statement_timeout`, and the isolation level READ COMMITTED; with another one contended statements
 /// are repeated. A pool whose connections are closed by the server while they lie idle had better test
 /// them (`test_before_acquire`).
+///
+/// Before each use a connection is asked whether a transaction was left open on it, since a grant in there would
+/// last as long as nobody rolls it back: one round trip. Such a connection is closed.
 ///
 /// # Errors
 /// As [`connect`].

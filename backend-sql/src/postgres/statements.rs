@@ -1,6 +1,6 @@
 //! PostgreSQL's statements.
 
-use crate::server::{Statements, Tables, Template, Texts, statements as common};
+use crate::server::{Findings, KeptAs, Probing, Statements, Tables, Template, Texts, statements as common};
 
 /// Read when the statement comes to it, not when it began. Exact up to the year 2242, and half the work of
 /// `extract`, whose numbers have any number of digits.
@@ -12,15 +12,25 @@ const NOW: &str = "CAST(date_part('epoch', clock_timestamp()) * CAST(1000000 AS 
 /// A lock that somebody else holds gives no row, and its own is not touched.
 const ACQUIRE: &str = "INSERT INTO {locks} AS l (lock_key, token, owner, expires_at, ttl, metadata)
  VALUES (:1, {now}, :2, {now} + :3, :3, :4)
- ON CONFLICT (lock_key) DO UPDATE SET
+ {unless_held}
+ RETURNING token";
+
+const UNLESS_HELD: &str = "ON CONFLICT (lock_key) DO UPDATE SET
    token = CASE WHEN l.expires_at > excluded.token THEN l.token ELSE greatest(l.token + 1, excluded.token) END,
    owner = excluded.owner,
    expires_at = greatest(l.expires_at, excluded.expires_at),
    ttl = CASE WHEN l.expires_at > excluded.token THEN greatest(l.ttl, excluded.ttl) ELSE excluded.ttl END,
    metadata = excluded.metadata,
    awaited_until = CASE WHEN l.expires_at > excluded.token THEN l.awaited_until END
-  WHERE l.expires_at IS NULL OR l.expires_at <= excluded.token OR l.owner = excluded.owner
- RETURNING token";
+  WHERE l.expires_at IS NULL OR l.expires_at <= excluded.token OR l.owner = excluded.owner";
+
+/// The same for many, with one reading of the time for each.
+const ACQUIRE_MANY: &str = "INSERT INTO {locks} AS l (lock_key, token, owner, expires_at, ttl, metadata)
+ SELECT r.k, r.n, r.o, r.n + r.t, r.t, r.m FROM (
+   SELECT decode(k, 'hex') AS k, {now} AS n, decode(o, 'hex') AS o, t, convert_from(decode(m, 'hex'), 'UTF8') AS m
+   FROM json_to_recordset(CAST(:1 AS json)) AS r(k text, o text, t bigint, m text) OFFSET 0) r
+ {unless_held}
+ RETURNING lock_key, {columns}";
 
 /// The same, and where somebody else holds the lock a mark is left, and the row given as it is now. So there is
 /// always one.
@@ -65,6 +75,20 @@ const ANNOUNCE: &str = "CASE WHEN awaited_until > {now} THEN CAST(pg_notify('{ch
 const RELEASE: &str = "UPDATE {locks} SET owner = NULL, expires_at = NULL, ttl = NULL, metadata = {announce}
  WHERE lock_key = :1 AND owner = :2 AND expires_at > {now}";
 
+/// Rows are locked in the order of their keys before any is changed.
+const RELEASE_MANY: &str = "WITH r AS MATERIALIZED (
+   SELECT decode(k, 'hex') AS k, decode(o, 'hex') AS o, i
+   FROM json_to_recordset(CAST(:1 AS json)) AS r(k text, o text, i int)),
+ mine AS MATERIALIZED (
+   SELECT lock_key FROM {locks} WHERE lock_key = ANY (ARRAY(SELECT k FROM r)) AND (lock_key, owner) IN (SELECT k, o FROM r)
+   ORDER BY lock_key FOR UPDATE),
+ freed AS (
+   UPDATE {locks} l SET owner = NULL, expires_at = NULL, ttl = NULL, metadata = {announce}
+   FROM r WHERE l.lock_key = ANY (ARRAY(SELECT lock_key FROM mine)) AND l.lock_key = r.k AND l.owner = r.o
+     AND l.expires_at > {now}
+   RETURNING r.i)
+ SELECT coalesce(sum(CAST(1 AS bigint) << i), 0)::bigint FROM freed";
+
 const FORCE: &str = "UPDATE {locks}
  SET token = CASE WHEN token < {last_token} THEN greatest(token + 1, {now}) ELSE {now} END,
    owner = NULL, expires_at = NULL, ttl = NULL, metadata = {announce}
@@ -86,7 +110,7 @@ const PRUNE: &str = "DELETE FROM {locks} WHERE lock_key IN (
  FOR UPDATE SKIP LOCKED)";
 
 const PROBE: &str =
-    "SELECT 'PostgreSQL ' || current_setting('server_version'), current_setting('synchronous_commit'),
+    "SELECT {now}, 'PostgreSQL ' || current_setting('server_version'), current_setting('synchronous_commit'),
  current_setting('fsync'), current_setting('transaction_isolation'), current_setting('full_page_writes'),
  CAST((SELECT count(*) FROM pg_stat_replication) AS text), current_setting('synchronous_standby_names')";
 
@@ -128,6 +152,8 @@ pub(super) fn on(tables: &Tables) -> Statements {
     let names = [
         ("{announce}", ANNOUNCE),
         ("{channel}", channel.as_str()),
+        ("{unless_held}", UNLESS_HELD),
+        ("{gathers}", "1"),
         ("{keys}", KEYS),
         ("{now}", NOW),
         ("{last_token}", common::LAST_TOKEN),
@@ -141,11 +167,13 @@ pub(super) fn on(tables: &Tables) -> Statements {
     Statements {
         layout: texts.of(common::LAYOUT),
         acquire: texts.of(ACQUIRE),
+        acquire_many: texts.of(ACQUIRE_MANY),
         acquire_or_mark: texts.of(ACQUIRE_OR_MARK),
         look: texts.of(common::LOOK),
         renew: texts.of(RENEW),
         standing: texts.of(STANDING),
         release: texts.of(RELEASE),
+        release_many: texts.of(RELEASE_MANY),
         withdraw: texts.of(common::WITHDRAW),
         hand_over: texts.of(HAND_OVER),
         cut: texts.of(common::CUT),
@@ -156,14 +184,13 @@ pub(super) fn on(tables: &Tables) -> Statements {
         prunable: texts.of(common::PRUNABLE),
         prune: texts.of(PRUNE),
         now: texts.of(common::NOW),
-        probe: texts.of(PROBE),
-        findings,
+        probing: Probing { setup: texts.of(PROBE), replication: None, findings },
         create: texts.plain(CREATE),
     }
 }
 
 /// What settings endanger locks.
-fn findings(settings: &[String]) -> Vec<(String, String)> {
+fn findings(settings: &[String], locks: KeptAs) -> Findings {
     let mut found = Vec::new();
     let mut say = |what: &str, fix: &str| found.push((what.to_owned(), fix.to_owned()));
     let is = |at: usize, value: &str| settings.get(at).is_some_and(|setting| setting == value);
@@ -185,11 +212,16 @@ fn findings(settings: &[String]) -> Vec<(String, String)> {
             "set default_transaction_isolation to 'read committed' for the user of the locks",
         );
     }
-    if settings.get(4).is_some_and(|standbys| standbys != "0") && is(5, "") {
-        say(
+    match locks {
+        KeptAs::Rows if settings.get(4).is_some_and(|standbys| standbys != "0") && is(5, "") => say(
             "standbys follow this server asynchronously: one that takes over may lack the last grants, and give those locks to others",
             "set synchronous_standby_names, or let the resource check tokens",
-        );
+        ),
+        KeptAs::Sessions if settings.get(4).is_some_and(|standbys| standbys != "0") => say(
+            "standbys follow this server: one that takes over knows no locks of sessions, and gives those that are held to others",
+            "let the resource check tokens, or use lease rows (postgres://) and set synchronous_standby_names",
+        ),
+        _ => {}
     }
     found
 }

@@ -35,6 +35,11 @@ pub(crate) trait Dialect: Database + 'static {
         config: &ServerConfig,
     ) -> impl Future<Output = Result<Fitness, sqlx::Error>> + Send;
 
+    /// Whether what is sent next on a connection of the application's counts as soon as it is answered.
+    fn standing(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Standing, sqlx::Error>> + Send;
+
     /// The statements on these tables.
     fn statements(tables: &Tables) -> Statements;
 
@@ -69,6 +74,18 @@ pub(crate) enum Fitness {
     /// It is one of several that take writes and agree on them only afterwards.
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "MySQL needs it"))]
     SeveralWriters,
+}
+
+/// How a connection of the application's stands between two uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Each statement is a transaction.
+    Clear,
+    /// Whoever used it last has left a transaction open.
+    InTransaction,
+    /// No statement counts until somebody commits.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "MySQL needs it"))]
+    WithoutAutocommit,
 }
 
 /// What a statement gave.

@@ -9,6 +9,7 @@ mod error;
 mod floor;
 mod keys;
 mod lease;
+mod probe;
 mod schema;
 mod session;
 mod statement;
@@ -32,10 +33,11 @@ pub(crate) use config::URL_OPTIONS;
 pub(crate) use connections::{Connections, Line, Opener};
 #[cfg(feature = "mysql")]
 pub(crate) use connections::{Plain, within};
-pub(crate) use dialect::{Dialect, Fitness, Given, Meaning, Then};
+pub(crate) use dialect::{Dialect, Fitness, Given, Meaning, Standing, Then};
 #[cfg(feature = "mysql")]
 pub(crate) use error::exhausted;
 pub(crate) use error::{Doing, Trouble, classify};
+pub(crate) use probe::{Findings, KeptAs, Probing};
 pub(crate) use schema::LAYOUT_VERSION;
 pub(crate) use session::{
     Ear, Link, Links, SessionDialect, SessionStatements, Times, Users, connect as connect_sessions,

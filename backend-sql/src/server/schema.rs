@@ -5,6 +5,7 @@ use distlock_core::{Effect, Error, ErrorKind, Result};
 use super::connections::Lane;
 use super::dialect::Then;
 use super::error::Trouble;
+use super::statement::Row;
 use super::store::Store;
 
 /// The version of the tables that this version makes and understands.
@@ -13,10 +14,11 @@ const VERSION: i64 = 1;
 /// The same, for statements.
 pub(crate) const LAYOUT_VERSION: &str = "1";
 
-/// Makes sure that the tables are there and are ours; creates them if that is allowed.
-pub(crate) async fn ensure(store: &Store) -> Result<()> {
-    match version(store).await {
-        Ok(Some(version)) => check(version),
+/// Makes sure that the tables are there and are ours; creates them if that is allowed. Says whether the server can change several
+/// locks by one statement.
+pub(crate) async fn ensure(store: &Store) -> Result<bool> {
+    match layout(store).await {
+        Ok(Some(layout)) => check(layout),
         // MySQL commits after each CREATE: another program is between two of them, or ended there.
         Ok(None) if store.may_create => create(store).await,
         Ok(None) => Err(incomplete()),
@@ -25,11 +27,11 @@ pub(crate) async fn ensure(store: &Store) -> Result<()> {
     }
 }
 
-/// Creates what is missing. Several programs may do so at once.
-pub(crate) async fn create(store: &Store) -> Result<()> {
+/// Creates what is missing, and says the same. Several programs may do so at once.
+pub(crate) async fn create(store: &Store) -> Result<bool> {
     std::sync::Arc::clone(&store.calls).run_script(store.sql.create.clone()).await?;
-    match version(store).await? {
-        Some(version) => check(version),
+    match layout(store).await? {
+        Some(layout) => check(layout),
         None => Err(incomplete()),
     }
 }
@@ -39,15 +41,23 @@ fn incomplete() -> Error {
     Error::new(ErrorKind::Misconfigured, message).with_effect(Effect::None)
 }
 
-async fn version(store: &Store) -> Result<Option<i64>, Trouble> {
-    let asked = std::sync::Arc::clone(&store.calls).run(Lane::Attempt, store.sql.layout.with([])).await?;
-    let row = asked.rows.first();
-    row.map(|row| row.int(0)).transpose().map_err(|error| Trouble { error, then: Then::Fail })
+/// What the layout's table says.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    version: i64,
+    gathers: bool,
 }
 
-fn check(found: i64) -> Result<()> {
-    let message = match found {
-        VERSION => return Ok(()),
+async fn layout(store: &Store) -> Result<Option<Layout>, Trouble> {
+    let asked = std::sync::Arc::clone(&store.calls).run(Lane::Attempt, store.sql.layout.with([])).await?;
+    let row = asked.rows.first();
+    let layout = |row: &Row| Ok(Layout { version: row.int(0)?, gathers: row.int(1)? == 1 });
+    row.map(layout).transpose().map_err(|error| Trouble { error, then: Then::Fail })
+}
+
+fn check(found: Layout) -> Result<bool> {
+    let message = match found.version {
+        VERSION => return Ok(found.gathers),
         newer if newer > VERSION => format!(
             "the tables were made by a newer distlock (layout {newer}, this one knows {VERSION}); upgrade this program"
         ),
@@ -65,7 +75,8 @@ mod tests {
     #[test]
     fn other_layouts_are_refused_with_what_to_do() {
         assert_eq!(LAYOUT_VERSION, VERSION.to_string());
-        check(VERSION).unwrap();
+        let check = |version| check(Layout { version, gathers: true });
+        assert!(check(VERSION).unwrap());
         for (version, part) in [(VERSION + 1, "upgrade this program"), (VERSION - 1, "distlock schema")] {
             let error = check(version).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured);

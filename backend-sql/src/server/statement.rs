@@ -115,9 +115,11 @@ impl Template {
     pub(crate) fn with<const N: usize>(&self, values: [Value; N]) -> Statement {
         if self.is_inline {
             let literal = |at: usize| values.get(at).map(Value::literal).unwrap_or_default();
-            return Statement { sql: rewrite(&self.sql, literal).into(), given: Arc::default(), order: None };
+            let sql = rewrite(&self.sql, literal).into();
+            return Statement { sql, given: Arc::default(), order: None, is_inline: true };
         }
-        Statement { sql: Arc::clone(&self.sql), given: values.into(), order: self.order.clone() }
+        let sql = Arc::clone(&self.sql);
+        Statement { sql, given: values.into(), order: self.order.clone(), is_inline: false }
     }
 }
 
@@ -148,6 +150,9 @@ pub(crate) struct Statement {
     pub(crate) sql: Arc<str>,
     given: Arc<[Value]>,
     order: Option<Arc<[usize]>>,
+    /// Whether it goes through a pooler that may change servers between statements.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "PostgreSQL has such poolers"))]
+    pub(crate) is_inline: bool,
 }
 
 impl Statement {

@@ -3,16 +3,19 @@
 //! Times are microseconds since 1970 by the server's clock, ttls are microseconds. A lock is held while
 //! `expires_at` is to come, whatever else its row says.
 
+use super::probe::Probing;
 use super::statement::Template;
 
 /// The statements on the tables. Values stand in the order in which they are described.
 #[derive(Debug)]
 pub(crate) struct Statements {
-    /// The layout's version.
+    /// The layout's version, and 1 if the server can carry out those that are about many locks and say what they did, 0 else.
     pub(crate) layout: Template,
     /// Takes the lock, or restarts the expiry of the claim that holds it. Key, owner, ttl, metadata. The token is
     /// the number.
     pub(crate) acquire: Template,
+    /// The same for many. List of them, with ttl and metadata. Gives those granted, others maybe: the key, and then the row.
+    pub(crate) acquire_many: Template,
     /// The same for one who waits. Where the token is not granted, and the server can tell of releases, it leaves a
     /// mark, and gives the lock's row, after a number.
     pub(crate) acquire_or_mark: Template,
@@ -24,6 +27,8 @@ pub(crate) struct Statements {
     pub(crate) standing: Template,
     /// Frees a held lock and tells who waits. Key, owner.
     pub(crate) release: Template,
+    /// The same for many. List of them with a place each. The number has a bit for each place of one that was freed.
+    pub(crate) release_many: Template,
     /// Clears a hold whose time is over. Key, owner.
     pub(crate) withdraw: Template,
     /// Passes a held lock on. Key, owner, token, next owner, ttl, metadata. The number is the token.
@@ -45,10 +50,8 @@ pub(crate) struct Statements {
     pub(crate) prune: Template,
     /// The server's time.
     pub(crate) now: Template,
-    /// The server's version, then settings by name.
-    pub(crate) probe: Template,
-    /// What to say about those settings: what is wrong, and what to do.
-    pub(crate) findings: fn(&[String]) -> Vec<(String, String)>,
+    /// The server about itself.
+    pub(crate) probing: Probing,
     /// Creates what is missing, without values.
     pub(crate) create: String,
 }
@@ -58,11 +61,13 @@ impl Statements {
     pub(crate) fn named(&self) -> Vec<(&'static str, String)> {
         let all = [
             ("acquire", &self.acquire),
+            ("acquire_many", &self.acquire_many),
             ("acquire_or_mark", &self.acquire_or_mark),
             ("look", &self.look),
             ("renew", &self.renew),
             ("standing", &self.standing),
             ("release", &self.release),
+            ("release_many", &self.release_many),
             ("withdraw", &self.withdraw),
             ("hand_over", &self.hand_over),
             ("cut", &self.cut),
@@ -107,7 +112,7 @@ impl Texts<'_> {
     }
 }
 
-pub(crate) const LAYOUT: &str = "SELECT version FROM {layout} WHERE id = 1";
+pub(crate) const LAYOUT: &str = "SELECT version, {gathers} FROM {layout} WHERE id = 1";
 
 pub(crate) const LOOK: &str = "SELECT 0, {columns} FROM {locks} WHERE lock_key = :1";
 

@@ -1,11 +1,13 @@
 //! The store: statements and where they are sent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use distlock_core::{Clock, Result};
+use distlock_core::{Clock, Result, Timers};
 
 use super::connections::Lane;
 use super::dialect::Then;
+use super::lease::Together;
 use super::statement::{Answer, Statement};
 use super::statements::Statements;
 use super::{Calls, schema};
@@ -18,6 +20,12 @@ pub(crate) struct Store {
     /// Where releases are announced, on servers that can.
     pub(crate) channel: String,
     pub(crate) may_create: bool,
+    /// Whether the server can change several locks' rows by one statement and say which it did.
+    pub(crate) gathers: bool,
+    pub(crate) acquiring: Together,
+    pub(crate) releasing: Together,
+    pub(crate) timers: Timers,
+    pub(crate) response_timeout: Duration,
 }
 
 impl Store {

@@ -10,6 +10,7 @@ const PROBE: &str = "SELECT sqlite_version() FROM distlock_meta WHERE id = 1";
 
 /// The version of SQLite and what is wrong with the set-up.
 pub(super) async fn probe(store: &Store) -> Result<Health> {
+    store.file.check_in_place()?;
     let clock = store.machine.clock();
     let begun = clock.now();
     let answer = store.read(|_| sqlx::query(PROBE)).await?;

@@ -1,4 +1,5 @@
-//! Advisory locks: of transactions and of sessions, with poolers in between.
+//! Advisory locks, of transactions and of sessions, with poolers in between; and lease rows behind a pooler that
+//! mixes up its clients.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -9,6 +10,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 mod losing;
+mod mixed_up;
 #[path = "../harness/proxied.rs"]
 mod proxied;
 mod sessions;
@@ -24,8 +26,14 @@ fn main() -> std::process::ExitCode {
             sessions::connect_to(if url.starts_with("mysql") { "mysql" } else { "postgres" }, &url).await
         });
     }
-    let tests =
-        [losing::tests(), sessions::tests(), silence::tests(), sleeping::tests(), transactions::tests()];
+    let tests = [
+        losing::tests(),
+        mixed_up::tests(),
+        sessions::tests(),
+        silence::tests(),
+        sleeping::tests(),
+        transactions::tests(),
+    ];
     harness::main(tests.concat())
 }
 

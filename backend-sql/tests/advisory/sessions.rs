@@ -1,5 +1,6 @@
 //! Locks of sessions, on servers that other tests use too.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use distlock_core::{
     TryLock,
 };
 use distlock_sql::{mysql, postgres};
+use distlock_testbed::lockprobe::Scripted;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, Row as _};
 
 use crate::harness::{Test, eventually, fresh, shared, tests};
@@ -25,7 +27,7 @@ macro_rules! each {
             tests! {
                 [$group]
                 near_misses_are_different_locks,
-                one_session_is_never_shared,
+                b090_one_session_is_never_shared,
                 connections_come_back,
                 too_many_at_once_are_refused_and_nothing_is_lost,
                 an_ended_session_is_noticed,
@@ -34,8 +36,8 @@ macro_rules! each {
             async fn near_misses_are_different_locks() {
                 super::near_misses_are_different_locks($group).await;
             }
-            async fn one_session_is_never_shared() {
-                super::one_session_is_never_shared($group).await;
+            async fn b090_one_session_is_never_shared() {
+                super::b090_one_session_is_never_shared($group).await;
             }
             async fn connections_come_back() {
                 super::connections_come_back($group).await;
@@ -60,6 +62,7 @@ mod of_one_kind {
         a_number_that_is_another_key_s_is_refused,
         a_pooler_that_changes_sessions_is_refused,
         a_pooler_that_keeps_sessions_is_fine,
+        b089_a_program_killed_behind_a_pooler_leaves_no_lock,
         a_server_that_closes_idle_sessions_does_not_find_one,
     }
 }
@@ -158,8 +161,22 @@ async fn near_misses_are_different_locks(group: &'static str) {
     assert!(is_busy(&backend, &format!("{name}a")).await);
 }
 
+/// The pooler resets the dead program's session before it gives it to somebody else.
+async fn b089_a_program_killed_behind_a_pooler_leaves_no_lock() {
+    let url = shared("pgbouncer").await.replace("/transaction", "/session");
+    let rival = connect_to("postgres", &url).await.unwrap();
+    let (folder, name) = (tempfile::tempdir().unwrap(), fresh("k"));
+    let program = Command::new(std::env::current_exe().unwrap());
+    let mut probe = Scripted::start(program, &url, folder.path()).await;
+    // Longer than it is waited for.
+    probe.lock(&name, TTL * 6, TTL).await;
+    assert!(is_busy(&rival, &name).await);
+    probe.kill().await;
+    eventually("it is free", async || !is_busy(&rival, &name).await).await;
+}
+
 /// B090: locks of a session are re-entrant, so no two claims may meet in one.
-async fn one_session_is_never_shared(group: &'static str) {
+async fn b090_one_session_is_never_shared(group: &'static str) {
     let backend = connect(group, "connections=2").await;
     let name = fresh("k");
     let lease = take(&backend, &name).await;
@@ -169,6 +186,22 @@ async fn one_session_is_never_shared(group: &'static str) {
     assert!(next.token > lease.token);
     assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::NotHeld(LostReason::Stolen));
     assert!(is_busy(&backend, &name).await);
+    backend.unlock(&next.claim).await.unwrap();
+    for round in 0..20 {
+        let name = format!("{name} {round}");
+        let attempts = [request(&name), request(&name)].map(|request| {
+            let backend = Arc::clone(&backend);
+            tokio::spawn(async move { backend.try_lock(&request).await.unwrap() })
+        });
+        let mut granted = Vec::new();
+        for attempt in attempts {
+            if let TryLock::Acquired(lease) = attempt.await.unwrap() {
+                granted.push(lease);
+            }
+        }
+        assert_eq!(granted.len(), 1, "of two tasks that try at the same time one gets it");
+        assert_eq!(backend.unlock(&granted[0].claim).await.unwrap(), Release::Released);
+    }
 }
 
 /// B095.

@@ -28,19 +28,19 @@ macro_rules! each {
             }
 
             async fn a_transaction_keeps_others_out_until_it_ends() {
-                super::a_transaction_keeps_others_out_until_it_ends(pool($group).await).await;
+                with_pool($group, super::a_transaction_keeps_others_out_until_it_ends).await;
             }
             async fn waiting_in_vain_leaves_the_transaction_as_it_was() {
-                super::waiting_in_vain_leaves_the_transaction_as_it_was(pool($group).await).await;
+                with_pool($group, super::waiting_in_vain_leaves_the_transaction_as_it_was).await;
             }
             async fn writes_under_the_lock_are_not_lost() {
-                super::writes_under_the_lock_are_not_lost(pool($group).await).await;
+                with_pool($group, super::writes_under_the_lock_are_not_lost).await;
             }
             async fn locking_twice_costs_nothing() {
-                super::locking_twice_costs_nothing(pool($group).await).await;
+                with_pool($group, super::locking_twice_costs_nothing).await;
             }
             async fn a_lock_goes_with_its_connection() {
-                super::a_lock_goes_with_its_connection(pool($group).await).await;
+                with_pool($group, super::a_lock_goes_with_its_connection).await;
             }
         }
     };
@@ -52,8 +52,11 @@ pub(crate) fn tests() -> Vec<Test> {
     [direct::tests(), pooled::tests()].concat()
 }
 
-async fn pool(group: &'static str) -> PgPool {
-    PgPoolOptions::new().max_connections(12).connect(&shared(group).await).await.unwrap()
+/// Ends with everything answered: PgBouncer 1.18 gives answers to who has left to the next client.
+async fn with_pool(group: &'static str, test: impl AsyncFnOnce(PgPool)) {
+    let pool = PgPoolOptions::new().max_connections(12).connect(&shared(group).await).await.unwrap();
+    test(pool.clone()).await;
+    pool.close().await;
 }
 
 async fn a_transaction_keeps_others_out_until_it_ends(pool: PgPool) {
@@ -157,6 +160,7 @@ async fn locking_twice_costs_nothing(pool: PgPool) {
     assert!(try_lock_in_transaction(&mut next, &key).await.unwrap(), "one commit frees it");
     let error = lock_in_transaction(&mut next, &key, Duration::ZERO).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOptions);
+    next.rollback().await.unwrap();
 }
 
 async fn a_lock_goes_with_its_connection(pool: PgPool) {
@@ -170,4 +174,5 @@ async fn a_lock_goes_with_its_connection(pool: PgPool) {
     lock_in_transaction(&mut waiter, &key, LONG).await.unwrap();
     let late = lock_in_transaction(&mut holder, &key, SHORT).await.unwrap_err();
     assert!(late.is_retryable(), "{late}");
+    waiter.rollback().await.unwrap();
 }

@@ -10,6 +10,7 @@
 
 mod encrypting;
 mod mariadb;
+mod probing;
 mod promoting;
 
 use std::pin::Pin;
@@ -46,6 +47,14 @@ const TESTS: &[Test] = &[
         Box::pin(promoting::without_the_grant(set))
     }),
     ("a_synchronous_standby_is_promoted", "pgstandby", |set, _| Box::pin(promoting::with_the_grant(set))),
+    ("a_probe_finds_replicas", "mysqlreplica", |set, _| Box::pin(probing::replicas_are_found_on_mysql(set))),
+    ("a_probe_finds_replicas", "pgstandby", |set, _| Box::pin(probing::standbys_are_found_on_postgres(set))),
+    ("a_probe_finds_no_replicas_of_a_server_alone", "postgres", |set, group| {
+        Box::pin(probing::a_server_alone_has_no_replicas(set, group))
+    }),
+    ("a_probe_finds_no_replicas_of_a_server_alone", "mysql", |set, group| {
+        Box::pin(probing::a_server_alone_has_no_replicas(set, group))
+    }),
     ("an_authority_of_one_s_own_is_enough", "postgres", |set, _| Box::pin(encrypting::on_postgres(set))),
     // The group says whether the programs are there; the test has a server of its own.
     ("an_authority_of_one_s_own_is_enough", "mysql", |_, _| Box::pin(encrypting::on_mariadb())),

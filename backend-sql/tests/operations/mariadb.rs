@@ -1,12 +1,12 @@
 //! MariaDB servers with options that the shared ones don't have.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use distlock_conformance::{ServerCommand, ServerProcess};
+use distlock_conformance::{ServerCommand, ServerProcess, free_port};
 
 /// Where Debian's package has it.
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
@@ -73,13 +73,4 @@ pub(crate) fn start(folder: &Path, options: Vec<String>) -> (ServerProcess, u16)
 /// It runs as root only if told to.
 fn as_root() -> Option<&'static str> {
     rustix::process::getuid().is_root().then_some("--user=root")
-}
-
-/// Below those that the system gives to outgoing connections.
-fn free_port() -> u16 {
-    (10_000..32_000)
-        .cycle()
-        .skip(usize::from(fastrand::u16(..)))
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .unwrap_or_else(|| unreachable!("it goes on for ever"))
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use distlock_core::{ErrorKind, LockBackend, Release, Renewal, TryLock};
+use distlock_core::{Effect, ErrorKind, LockAdmin as _, LockBackend, Release, Renewal, TryLock};
+use distlock_sql::{mysql, postgres};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 
@@ -14,6 +15,9 @@ tests! {
     ended_connections_are_replaced on BOTH,
     held_up_attempts_leave_renewing_and_unlocking_alone on BOTH,
     a_pool_with_nothing_left_leaves_renewing_and_unlocking_alone on BOTH,
+    no_grant_is_in_a_transaction_that_was_left_open_in_a_pool on BOTH,
+    a_pool_without_autocommit_is_refused on MYSQL,
+    a_pool_that_turns_autocommit_off_leaves_renewing_and_unlocking_alone on MYSQL,
     a_closed_backend_says_so on BOTH,
     nobody_listening_is_told on BOTH,
 }
@@ -164,13 +168,13 @@ async fn a_pool_with_nothing_left_leaves_renewing_and_unlocking_alone(tables: Ta
     let (backend, _in_use): (_, Box<dyn std::any::Any>) = match tables.kind {
         Kind::Postgres => {
             let pool = PgPoolOptions::new().max_connections(1).connect(&tables.url).await.unwrap();
-            let backend = distlock_sql::postgres::from_pool(pool.clone(), config).await.unwrap();
+            let backend = postgres::from_pool(pool.clone(), config).await.unwrap();
             take(&backend, &request("k", 60 * S)).await;
             (backend, Box::new(pool.acquire().await.unwrap()))
         }
         Kind::MySql => {
             let pool = MySqlPoolOptions::new().max_connections(1).connect(&tables.url).await.unwrap();
-            let backend = distlock_sql::mysql::from_pool(pool.clone(), config).await.unwrap();
+            let backend = mysql::from_pool(pool.clone(), config).await.unwrap();
             take(&backend, &request("k", 60 * S)).await;
             (backend, Box::new(pool.acquire().await.unwrap()))
         }
@@ -181,6 +185,51 @@ async fn a_pool_with_nothing_left_leaves_renewing_and_unlocking_alone(tables: Ta
     let lease = take(&other, &request("held", 60 * S)).await;
     assert!(matches!(backend.renew(&lease, 60 * S).await.unwrap(), Renewal::Renewed { .. }));
     assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released);
+}
+
+/// sqlx#4393.
+async fn no_grant_is_in_a_transaction_that_was_left_open_in_a_pool(tables: Tables) {
+    // Raw, so that the pool knows of no transaction.
+    let backend = match tables.kind {
+        Kind::Postgres => {
+            let pool = PgPoolOptions::new().max_connections(1).connect(&tables.url).await.unwrap();
+            let backend = postgres::from_pool(pool.clone(), tables.config()).await.unwrap();
+            sqlx::raw_sql("BEGIN; SELECT 1").execute(&pool).await.unwrap();
+            backend
+        }
+        Kind::MySql => {
+            let pool = MySqlPoolOptions::new().max_connections(1).connect(&tables.url).await.unwrap();
+            let backend = mysql::from_pool(pool.clone(), tables.config()).await.unwrap();
+            sqlx::raw_sql("START TRANSACTION; SELECT 1").execute(&pool).await.unwrap();
+            backend
+        }
+    };
+    let lease = take(&backend, &request("k", 60 * S)).await;
+    let seen = tables.backend().await.inspect(&lease.claim.key).await.unwrap().unwrap();
+    assert_eq!(seen.holders[0].token, lease.token, "others see the grant");
+}
+
+async fn a_pool_without_autocommit_is_refused(tables: Tables) {
+    let options = MySqlPoolOptions::new().max_connections(1).after_connect(|raw, _| {
+        Box::pin(async move { sqlx::raw_sql("SET autocommit = 0").execute(raw).await.map(drop) })
+    });
+    let pool = options.connect(&tables.url).await.unwrap();
+    let error = mysql::from_pool(pool, tables.config()).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Misconfigured, Effect::None), "{error}");
+    assert!(error.to_string().contains("set autocommit = 1"), "{error}");
+}
+
+async fn a_pool_that_turns_autocommit_off_leaves_renewing_and_unlocking_alone(tables: Tables) {
+    let pool = MySqlPoolOptions::new().max_connections(1).connect(&tables.url).await.unwrap();
+    let backend = mysql::from_pool(pool.clone(), tables.config()).await.unwrap();
+    let lease = take(&backend, &request("k", 60 * S)).await;
+    sqlx::raw_sql("SET autocommit = 0").execute(&pool).await.unwrap();
+    let error = backend.try_lock(&request("other", 60 * S)).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Misconfigured, Effect::None), "{error}");
+    assert!(matches!(backend.renew(&lease, 60 * S).await.unwrap(), Renewal::Renewed { .. }));
+    assert_eq!(backend.unlock(&lease.claim).await.unwrap(), Release::Released);
+    let other = tables.backend().await;
+    take(&other, &request("k", 60 * S)).await;
 }
 
 async fn a_closed_backend_says_so(tables: Tables) {

@@ -13,12 +13,14 @@ mod connections;
 mod damage;
 mod explain;
 mod facts;
+mod gathering;
 mod many_keys;
 #[path = "../harness/proxied.rs"]
 mod proxied;
 mod repeats;
 mod scenarios;
 mod schema;
+mod slow_openings;
 mod support;
 mod waiting;
 
@@ -31,10 +33,12 @@ fn main() -> ExitCode {
         damage::tests(),
         explain::tests(),
         facts::tests(),
+        gathering::tests(),
         many_keys::tests(),
         repeats::tests(),
         scenarios::tests(),
         schema::tests(),
+        slow_openings::tests(),
         waiting::tests(),
     ];
     support::main(tests.concat())

@@ -125,7 +125,7 @@ async fn a_rival_that_waited_for_a_release_gets_the_next_token(tables: Tables) {
 }
 
 /// The same server by way of a proxy.
-fn behind_proxy(tables: &Tables) -> (Proxy, Tables) {
+pub(crate) fn behind_proxy(tables: &Tables) -> (Proxy, Tables) {
     let (proxy, url) = proxied(&tables.url);
     (proxy, Tables { url, ..tables.clone() })
 }

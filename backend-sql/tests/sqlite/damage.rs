@@ -145,6 +145,7 @@ async fn a_file_that_was_deleted_or_replaced_takes_no_more_locks() {
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Misconfigured, Effect::None), "{round}");
         assert!(error.to_string().contains("deleted or replaced"), "{error}");
         assert_eq!(old.renew(&lease, SECOND).await.unwrap_err().kind(), ErrorKind::Misconfigured);
+        assert_eq!(old.probe().await.unwrap_err().kind(), ErrorKind::Misconfigured, "{round}");
         // Another program starts and makes a new file: then it is replaced.
         take(&place.open().await, &format!("new {round}"), SECOND).await;
     }

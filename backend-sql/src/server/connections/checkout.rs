@@ -6,11 +6,12 @@ use std::time::Duration;
 use distlock_core::{Deadline, Instant};
 use sqlx::pool::PoolConnection;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot::{self, Sender};
 
 use super::places::Place;
-use super::{Connections, Lane, Plain, within};
+use super::{Connections, Lane, Plain};
 use crate::server::dialect::Dialect;
-use crate::server::error::{Doing, Trouble, classify, closed, exhausted};
+use crate::server::error::{Doing, Trouble, closed, exhausted, late};
 
 /// A connection that nobody has used for so long is closed: servers and what stands between them close
 /// those, some without a word.
@@ -47,16 +48,7 @@ impl<D: Dialect> Connections<D> {
         lane: Lane,
         deadline: Deadline,
     ) -> Result<Checkout<D>, Trouble> {
-        let pooled = match (&self.pool, lane) {
-            (None, _) => None,
-            (Some(pool), Lane::Upkeep) => pool.try_acquire(),
-            (Some(pool), Lane::Attempt) => {
-                let left = deadline.remaining(&self.clock).unwrap_or_default();
-                // Boxed, as what is rare and large: else every call carries the room for it around.
-                let acquired = Box::pin(within(left, pool.acquire())).await.ok_or_else(exhausted)?;
-                Some(acquired.map_err(|error| classify::<D>(error, Doing::Opening))?)
-            }
-        };
+        let pooled = self.borrow(lane, deadline).await?;
         let (held, was_idle) = match pooled {
             Some(connection) => (Held::Pooled(connection), true),
             None => self.own(lane, deadline).await?,
@@ -72,20 +64,57 @@ impl<D: Dialect> Connections<D> {
         Ok(())
     }
 
-    async fn own(&self, lane: Lane, deadline: Deadline) -> Result<(Held<D>, bool), Trouble> {
-        let now = self.clock.now();
-        let fit = |idle: &Idle<D>| now.since(idle.since) < IDLE_MOST && now.since(idle.opened) < AGE_MOST;
-        let left = deadline.instant().since(now);
-        let taken = self.timers.limit(left, self.places.take(lane, fit)).await.ok_or_else(exhausted)?;
-        let (place, idle) = taken.ok_or_else(closed)?;
-        if let Some(Idle { connection, opened, .. }) = idle {
+    async fn own(self: &Arc<Self>, lane: Lane, deadline: Deadline) -> Result<(Held<D>, bool), Trouble> {
+        let left = deadline.instant().since(self.clock.now());
+        let taken = self.timers.limit(left, self.places.take(lane)).await.ok_or_else(exhausted)?;
+        let place = taken.ok_or_else(closed)?;
+        if let Some(Idle { connection, opened, .. }) = self.fit_idle() {
             return Ok((Held::Own { connection, opened, place }, true));
         }
-        let opened = self.clock.now();
-        let Plain(connection) = Box::pin(self.opener.open(&self.clock, deadline)).await?;
-        Ok((Held::Own { connection, opened, place }, false))
+        let (reply, opened) = oneshot::channel();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "begun again and again by callers in a hurry, it would never end; bounded by the connection's time-out"
+        )]
+        tokio::spawn(Arc::clone(self).open_at(lane, place, reply));
+        let left = deadline.instant().since(self.clock.now());
+        let opened = self.timers.limit(left, opened).await;
+        opened.and_then(Result::ok).unwrap_or_else(|| Err(late(Doing::Opening)))
+    }
+
+    /// Opens a connection, and leaves it for the next call if nobody waits for it any more.
+    async fn open_at(self: Arc<Self>, lane: Lane, place: Place<Idle<D>>, reply: Sender<Opening<D>>) {
+        let _turn = self.openings.turn(lane).await;
+        if reply.is_closed() {
+            return;
+        }
+        // Another call may be done with one meanwhile.
+        let idle = self.fit_idle();
+        let was_idle = idle.is_some();
+        let found = match idle {
+            Some(Idle { connection, opened, .. }) => Ok((connection, opened)),
+            None => {
+                let opened = self.clock.now();
+                let open = self.opener.open(&self.clock, Deadline::NEVER).await;
+                self.openings.note(open.is_ok());
+                open.map(|Plain(connection)| (connection, opened))
+            }
+        };
+        let held = found.map(|(connection, opened)| (Held::Own { connection, opened, place }, was_idle));
+        if let Err(Ok((held, was_idle))) = reply.send(held) {
+            drop(Checkout { home: Arc::clone(&self), held: Some(held), is_fit: true, was_idle });
+        }
+    }
+
+    /// What lies idle and may still be used.
+    fn fit_idle(&self) -> Option<Idle<D>> {
+        let now = self.clock.now();
+        self.places.take_fit(|idle| now.since(idle.since) < IDLE_MOST && now.since(idle.opened) < AGE_MOST)
     }
 }
+
+/// A connection that was opened, or that lay idle by then, as the flag says.
+type Opening<D> = Result<(Held<D>, bool), Trouble>;
 
 impl<D: Dialect> Checkout<D> {
     pub(super) fn connection(&mut self) -> &mut D::Connection {

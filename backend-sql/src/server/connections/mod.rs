@@ -1,8 +1,10 @@
 //! Connections to the server: our own, or those of the application's pool.
 
+mod borrowed;
 mod checkout;
 mod line;
 mod opening;
+mod openings;
 mod places;
 
 use std::fmt;
@@ -21,6 +23,7 @@ use crate::outlasting::Outlasting;
 use checkout::Idle;
 pub(crate) use line::{Line, Plain};
 pub(crate) use opening::Opener;
+use openings::Openings;
 use places::Places;
 
 /// How many connections of our own stand beside an application's pool, for renewing and unlocking while
@@ -39,13 +42,15 @@ pub(crate) enum Lane {
 /// Where statements are sent.
 ///
 /// Calls go on when their callers are dropped, so that none stops the driver midway, and all end within
-/// the response time-out. A connection that something went wrong with is not used again.
+/// the response time-out; an opening goes on even longer, for the next call. A connection that something went wrong with is not
+/// used again.
 pub(crate) struct Connections<D: Dialect> {
     opener: Opener<D>,
     /// The application's pool.
     pool: Option<Pool<D>>,
     /// One for each connection of our own.
     places: Places<Idle<D>>,
+    openings: Openings,
     response_timeout: Duration,
     pub(crate) clock: Clock,
     timers: Timers,
@@ -75,6 +80,7 @@ impl<D: Dialect> Connections<D> {
             opener,
             pool,
             places: Places::new(all as usize, attempts as usize),
+            openings: Openings::new(),
             response_timeout: config.response_timeout,
             clock: Clock::system(),
             timers: Timers::new(),

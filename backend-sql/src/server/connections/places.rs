@@ -54,23 +54,25 @@ impl<T> Places<T> {
         })))
     }
 
-    /// Waits for a place, and takes what lies idle and is `fit`, used last if there is a choice. What is not fit is
-    /// dropped. `None` after the close.
+    /// Waits for a place. `None` after the close.
     ///
     /// # Cancel safety
     /// May be dropped at any point.
-    pub(super) async fn take(&self, lane: Lane, fit: impl Fn(&T) -> bool) -> Option<(Place<T>, Option<T>)> {
+    pub(super) async fn take(&self, lane: Lane) -> Option<Place<T>> {
         let mut waiting = Waiting { places: &self.0, lane, number: None };
         poll_fn(|context| waiting.poll(context)).await?;
-        // From here on the place goes back if this call is dropped.
-        let place = Place { places: Arc::clone(&self.0), lane, leaves: None };
+        Some(Place { places: Arc::clone(&self.0), lane, leaves: None })
+    }
+
+    /// Takes what lies idle and is `fit`, used last if there is a choice. What is not fit is dropped.
+    pub(super) fn take_fit(&self, fit: impl Fn(&T) -> bool) -> Option<T> {
         let (idle, unfit) = {
             let mut state = lock(&self.0);
             let unfit: Vec<T> = state.idle.extract_if(.., |idle| !fit(idle)).collect();
             (state.idle.pop(), unfit)
         };
         drop(unfit);
-        Some((place, idle))
+        idle
     }
 
     /// Takes all that lies idle.
@@ -210,7 +212,7 @@ mod tests {
     type Numbers = Places<u32>;
 
     async fn take(places: &Numbers, lane: Lane) -> Place<u32> {
-        places.take(lane, |_| true).await.expect("open").0
+        places.take(lane).await.expect("open")
     }
 
     fn now(places: &Numbers, lane: Lane) -> Option<Place<u32>> {
@@ -249,7 +251,8 @@ mod tests {
         let place = now(&places, Lane::Attempt).unwrap();
         assert!((&mut waiting).now_or_never().is_none());
         place.leave(7);
-        let (place, idle) = places.take(Lane::Upkeep, |_| true).now_or_never().flatten().unwrap();
+        let place = places.take(Lane::Upkeep).now_or_never().flatten().unwrap();
+        let idle = places.take_fit(|_| true);
         assert_eq!(idle, Some(7));
         assert!((&mut waiting).now_or_never().is_none());
         drop(place);
@@ -280,11 +283,12 @@ mod tests {
         let places = Arc::new(Numbers::new(2, 2));
         let (one, other) = (now(&places, Lane::Attempt).unwrap(), now(&places, Lane::Attempt).unwrap());
         one.leave(1);
-        let (place, idle) = places.take(Lane::Attempt, |number| *number > 1).await.unwrap();
+        let place = places.take(Lane::Attempt).await.unwrap();
+        let idle = places.take_fit(|number| *number > 1);
         assert_eq!((idle, places.idle()), (None, 0));
         let waiting = tokio::spawn({
             let places = Arc::clone(&places);
-            async move { places.take(Lane::Upkeep, |_| true).await.is_none() }
+            async move { places.take(Lane::Upkeep).await.is_none() }
         });
         yield_now().await;
         places.close();
@@ -292,6 +296,6 @@ mod tests {
         other.leave(2);
         drop(place);
         assert_eq!(places.idle(), 0);
-        assert!(places.take(Lane::Upkeep, |_| true).await.is_none());
+        assert!(places.take(Lane::Upkeep).await.is_none());
     }
 }

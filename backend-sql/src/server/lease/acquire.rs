@@ -1,5 +1,6 @@
 //! One attempt at a lock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_core::{
@@ -8,6 +9,7 @@ use distlock_core::{
 
 use super::look::look;
 use super::record::{Record, ttl_micros};
+use super::together::{self, Change};
 use crate::server::connections::Lane;
 use crate::server::store::Store;
 use crate::server::waiting::cursor;
@@ -16,21 +18,21 @@ use crate::server::waiting::cursor;
 /// attempt is one of a waiter, `position` is where the announcements stand, and a held lock is marked as
 /// waited for in the same step.
 pub(super) async fn try_lock(
-    store: &Store,
+    store: &Arc<Store>,
     request: &LockRequest,
     ttl: Duration,
     position: Option<u64>,
 ) -> Result<TryLock> {
     refuse_other_modes(request)?;
     let claim = &request.claim;
-    let template = if position.is_some() { &store.sql.acquire_or_mark } else { &store.sql.acquire };
-    let statement = template.with([
-        (&claim.key).into(),
-        claim.owner.into(),
-        ttl_micros(ttl).into(),
-        request.metadata.encode().into(),
-    ]);
-    let answer = store.run(Lane::Attempt, statement).await?;
+    let (ttl_micros, metadata) = (ttl_micros(ttl), request.metadata.encode());
+    let answer = if position.is_some() {
+        let values = [(&claim.key).into(), claim.owner.into(), ttl_micros.into(), metadata.into()];
+        store.run(Lane::Attempt, store.sql.acquire_or_mark.with(values)).await?
+    } else {
+        let metadata = metadata.to_owned();
+        together::make(store, Change::Acquire { claim: claim.clone(), ttl: ttl_micros, metadata }).await?
+    };
     if answer.number > 0 {
         let token = FencingToken::try_from(answer.number)?;
         let lease = Lease::granted(request, token, ttl, answer.sent);

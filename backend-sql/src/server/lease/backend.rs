@@ -6,11 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use distlock_core::{
     BackendInfo, Busy, Claim, Clock, Error, Health, Lease, LockAdmin, LockBackend, LockKey, LockRequest,
-    Operation, Release, Renewal, Result, TryLock,
+    Operation, Release, Renewal, Result, Timers, TryLock,
 };
 
 use super::prune::Pruner;
-use super::{acquire, hand_over, probe, release, renew};
+use super::{Together, acquire, hand_over, probe, release, renew};
 use crate::server::config::ServerConfig;
 use crate::server::store::Store;
 use crate::server::waiting::Waiting;
@@ -35,13 +35,19 @@ impl LeaseRows {
         connections: Arc<Connections<D>>,
     ) -> Result<Self> {
         let tables = Tables::new(&config, D::QUOTE);
-        let store = Arc::new(Store {
+        let mut store = Store {
             calls: connections,
             sql: D::statements(&tables),
             channel: tables.channel(),
             may_create: config.create,
-        });
-        schema::ensure(&store).await?;
+            gathers: false,
+            acquiring: Together::default(),
+            releasing: Together::default(),
+            timers: Timers::new(),
+            response_timeout: config.response_timeout,
+        };
+        store.gathers = schema::ensure(&store).await?;
+        let store = Arc::new(store);
         let pruner = Pruner::new(Arc::clone(&store), config.keep_idle);
         // Nobody can listen through a pooler.
         let pushes = D::PUSHES && !config.pooled;
@@ -53,7 +59,7 @@ impl LeaseRows {
     pub(crate) async fn create_schema(&self) -> Result<()> {
         let created = schema::create(&self.store).await;
         self.store.calls.close().await;
-        created
+        created.map(drop)
     }
 
     fn ttl(&self, wish: Duration) -> Result<Duration> {

@@ -11,5 +11,7 @@ mod prune;
 mod record;
 mod release;
 mod renew;
+mod together;
 
 pub use backend::LeaseRows;
+pub(super) use together::Together;

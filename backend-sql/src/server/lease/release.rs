@@ -1,16 +1,19 @@
 //! Giving a lock back.
 
+use std::sync::Arc;
+
 use distlock_core::{Claim, Effect, Error, ErrorKind, LostReason, Release, Result};
 
 use super::look::look;
+use super::together::{self, Change};
 use crate::server::connections::Lane;
 use crate::server::store::Store;
 
 /// Removes every trace of `claim`, and tells who waits: one statement if it holds the lock.
-pub(super) async fn unlock(store: &Store, claim: &Claim) -> Result<Release> {
+pub(super) async fn unlock(store: &Arc<Store>, claim: &Claim) -> Result<Release> {
     let of_claim = || [(&claim.key).into(), claim.owner.into()];
     loop {
-        let released = store.run(Lane::Upkeep, store.sql.release.with(of_claim())).await?;
+        let released = together::make(store, Change::Release(claim.clone())).await?;
         if released.matched > 0 {
             return Ok(Release::Released);
         }

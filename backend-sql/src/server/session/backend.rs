@@ -16,8 +16,10 @@ use super::ear::Ear;
 use super::held::AllHeld;
 use super::keeper::Keeper;
 use super::links::Links;
+use super::probe::probe;
 use crate::outlasting::Outlasting;
 use crate::server::error::CLOSED;
+use crate::server::probe::Probing;
 use crate::server::{ServerConfig, Tables};
 
 /// Locks that a database server keeps for a session: each takes a connection of its own for as long as it is held.
@@ -28,6 +30,7 @@ use crate::server::{ServerConfig, Tables};
 pub struct SessionLocks<D: SessionDialect> {
     info: BackendInfo,
     keeper: Arc<Keeper<D>>,
+    probing: Probing,
     waiters: Waiters<()>,
     poll: Duration,
 }
@@ -37,7 +40,9 @@ impl<D: SessionDialect> SessionLocks<D> {
     /// Sees that the server is there, that sessions are what they seem, and the table too.
     pub(crate) async fn start(config: ServerConfig) -> Result<Self> {
         let table = config.table.clone();
-        let tokens = Tables::new(&config.clone().table(format!("{table}_sessions")), D::QUOTE).locks;
+        let tables = Tables::new(&config.clone().table(format!("{table}_sessions")), D::QUOTE);
+        let probing = D::statements(&tables).probing;
+        let tokens = tables.locks;
         if config.pooled {
             let message = "locks of sessions can't be behind a pooler that changes sessions; use lease rows";
             return Err(Error::new(distlock_core::ErrorKind::InvalidOptions, message));
@@ -58,7 +63,7 @@ impl<D: SessionDialect> SessionLocks<D> {
             keeper.links.create().await?;
         }
         let info = describe(D::SESSION_BACKEND, config.connections);
-        Ok(Self { info, keeper: Arc::new(keeper), waiters: Waiters::new(), poll: config.poll })
+        Ok(Self { info, keeper: Arc::new(keeper), probing, waiters: Waiters::new(), poll: config.poll })
     }
 
     /// Names the operation and the key in an error.
@@ -154,17 +159,9 @@ impl<D: SessionDialect> LockBackend for SessionLocks<D> {
     }
 
     async fn probe(&self) -> Result<Health> {
-        let keeper = Arc::clone(&self.keeper);
-        let begun = keeper.links.clock.now();
-        let asked = Outlasting::new(async move {
-            keeper.spare.forget_idle();
-            let (link, _) = keeper.spare.check_out().await?;
-            keeper.spare.check_in(link);
-            Ok::<_, Error>(keeper.links.clock.now())
-        });
-        let answered =
-            asked.await.map_err(|error| error.on_backend(self.info.name).in_operation(Operation::Probe))?;
-        Ok(Health::new(None, answered.since(begun)))
+        let (keeper, probing) = (Arc::clone(&self.keeper), self.probing.clone());
+        let probed = Outlasting::new(async move { probe(&keeper.spare, &probing).await });
+        probed.await.map_err(|error| error.on_backend(self.info.name).in_operation(Operation::Probe))
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

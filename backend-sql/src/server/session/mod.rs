@@ -9,6 +9,7 @@ mod held;
 mod keeper;
 mod link;
 mod links;
+mod probe;
 mod slot;
 mod times;
 
