@@ -16,6 +16,7 @@ mod probe;
 mod record;
 mod release;
 mod renew;
+mod report;
 mod session;
 mod silence;
 mod store;

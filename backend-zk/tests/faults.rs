@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use distlock_conformance::{Faults, NetworkFaults, ServerCommand, ServerProcess, Subject};
+use distlock_conformance::{Faults, NetworkFaults, ServerCommand, ServerProcess, Subject, free_port};
 use distlock_core::{BackendInfo, LockBackend, Result, StoreUrl};
 use distlock_zk::ZkBackend;
 use tempfile::TempDir;
@@ -74,15 +74,6 @@ fn serves(address: SocketAddr) -> std::result::Result<(), String> {
         Ok(report) => Err(report),
         Err(error) => Err(error.to_string()),
     }
-}
-
-/// A free port below those that the system gives to outgoing connections.
-fn free_port() -> u16 {
-    (10_000..32_000)
-        .cycle()
-        .skip(usize::from(fastrand::u16(..)))
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .unwrap_or_else(|| unreachable!("it goes on for ever"))
 }
 
 fn main() -> ExitCode {

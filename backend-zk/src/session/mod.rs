@@ -7,7 +7,7 @@ mod failure;
 mod link;
 mod open;
 #[cfg(feature = "tls")]
-mod tls;
+pub(crate) mod tls;
 mod watch;
 
 use std::fmt::Debug;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use distlock_conformance::history::{Promises, Recorder, What, check};
 use distlock_conformance::recording::{Canary, Recorded, Register, Tracked};
 use distlock_core::{Clock, ErrorKind, LockBackend, LockClient, LockKey, LockOptions, WaitPolicy};
-use distlock_testbed::Place;
+use distlock_testbed::{LateWriter, Place};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -38,6 +38,8 @@ struct Worker {
     folder: PathBuf,
     breath: Duration,
     rounds: Arc<AtomicUsize>,
+    /// Whether it has somebody beside it who stands still until the end.
+    late: bool,
     told: Arc<Mutex<Vec<ErrorKind>>>,
     stop: watch::Receiver<bool>,
 }
@@ -68,6 +70,7 @@ impl Crew {
             folder: self.folder.path().to_owned(),
             breath: self.breath,
             rounds: Arc::clone(&rounds),
+            late: self.workers.is_empty(),
             told: Arc::clone(&self.told),
             stop: self.stop.subscribe(),
         };
@@ -115,7 +118,9 @@ impl Worker {
         let backend = connect(url).await as Arc<dyn LockBackend>;
         let client = LockClient::new(Arc::new(Recorded::new(backend, Arc::clone(&self.log))));
         let options = LockOptions::default().ttl(TTL).wait(WaitPolicy::UpTo(PATIENCE));
-        let register = Register::fenced(&self.folder, Arc::clone(&self.log));
+        let fenced = Register::fenced(&self.folder, Arc::clone(&self.log));
+        let unfenced = Register::unfenced(&self.folder, Arc::clone(&self.log));
+        let late = if self.late { Some(self.late_writer(url).await) } else { None };
         while !*self.stop.borrow() {
             let op = self.log.next_op();
             let patience = u64::try_from(PATIENCE.as_nanos()).ok();
@@ -126,10 +131,11 @@ impl Worker {
                 Ok(guard) => {
                     let guard = Tracked::new(guard, &self.log);
                     let token = guard.guard().token();
-                    let value = register.read_for(token);
+                    let read = (fenced.read_for(token), unfenced.read());
                     tokio::time::sleep(Duration::from_millis(fastrand::u64(..20))).await;
                     if guard.is_valid() {
-                        register.write(token, value + 1);
+                        fenced.write(token, read.0 + 1);
+                        unfenced.write(token, read.1 + 1);
                     }
                     let _ = guard.unlock().await;
                     self.rounds.fetch_add(1, Ordering::Relaxed);
@@ -142,6 +148,21 @@ impl Worker {
             }
             tokio::time::sleep(self.breath.mul_f64(fastrand::f64())).await;
         }
+        if let Some((late, rival)) = late {
+            late.write(&rival).await;
+        }
         client.shutdown(Duration::from_secs(20)).await;
+    }
+
+    /// And its rival. Below a root of their own: a test may delete the crew's with all that is there.
+    async fn late_writer(&self, url: &str) -> (LateWriter, LockClient) {
+        let url = url.replacen('?', "-late?", 1);
+        let client = async || {
+            let backend = connect(&url).await as Arc<dyn LockBackend>;
+            LockClient::new(Arc::new(Recorded::new(backend, Arc::clone(&self.log))))
+        };
+        let folder = self.folder.join("late");
+        let late = LateWriter::start(client().await, "late", TTL, &folder, &self.log).await;
+        (late, client().await)
     }
 }

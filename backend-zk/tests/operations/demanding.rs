@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use distlock_conformance::free_port;
 use distlock_core::{ErrorKind, StoreUrl};
 use distlock_zk::ZkBackend;
 use tokio::process::Command;
@@ -17,9 +18,7 @@ const JARS: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.j
 
 async fn a_server_that_demands_sasl_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    // Below those that the system gives to others meanwhile.
-    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let port = std::iter::repeat_with(|| fastrand::u16(10_000..30_000)).find(is_free).unwrap();
+    let port = free_port();
     let config = format!(
         "tickTime=500\ndataDir={}\nadmin.enableServer=false\n4lw.commands.whitelist=*\n\
          clientPort={port}\nclientPortAddress=127.0.0.1\n",

@@ -73,6 +73,12 @@ async fn an_encrypted_session_works_and_others_are_refused() {
     let held = request("k", Duration::from_secs(2));
     take(&*backend, &held).await;
     backend.unlock(&held.claim).await.unwrap();
+    eventually("a report comes encrypted as well", async || {
+        let health = backend.probe().await.unwrap();
+        health.version.is_some_and(|version| version.starts_with("3."))
+            && health.warnings.iter().any(|warning| warning.what.contains("one server"))
+    })
+    .await;
     let error = open(url(&wrong)).await.expect_err("another authority is not trusted");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let plain = format!("zk://localhost:{port}/locks?connect_timeout=1s");

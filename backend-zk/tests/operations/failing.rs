@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use distlock_conformance::history::Promises;
 use distlock_conformance::{Data, Server as _};
-use distlock_core::{LockClient, LockOptions, LostReason, WaitPolicy};
+use distlock_core::{LockBackend, LockClient, LockOptions, LostReason, WaitPolicy};
 use distlock_testbed::lockprobe::Work;
 use distlock_testbed::{Action, ServiceSet, Soak};
 use distlock_zk::ZkBackend;
@@ -14,6 +14,7 @@ use crate::support::{ask, connect, eventually, tests};
 
 tests! {
     a_killed_leader_costs_no_lock,
+    a_probe_names_the_servers_that_are_away,
     a_restart_within_the_session_s_time_costs_no_lock,
     an_outage_beyond_the_validity_costs_the_lock_and_serves_the_waiter,
     stopped_and_killed_clients_break_no_promise,
@@ -50,6 +51,32 @@ async fn a_killed_leader_costs_no_lock() {
     };
     assert!(again.token().get() >> 32 > token.get() >> 32, "a new leader counts on from a higher number");
     set.down().await;
+}
+
+/// Whichever of them it is, and in whatever order they are named.
+async fn a_probe_names_the_servers_that_are_away() {
+    let set = ServiceSet::up(&["zk3"]).await.unwrap();
+    let backend = connect(&format!("{}/locks", set.url("zk3"))).await;
+    let silent = async || {
+        // While they choose another leader nobody answers for the ensemble.
+        let health = backend.probe().await.ok()?;
+        assert!(health.version.as_deref().is_some_and(|version| version.starts_with("3.")), "{health:?}");
+        let warnings = health.warnings.into_iter().map(|warning| warning.what);
+        let mut servers: Vec<_> = warnings.filter(|what| what.contains("gives no answer")).collect();
+        (servers.len() <= 1).then(|| servers.pop())
+    };
+    eventually("all answer", async || silent().await == Some(None)).await;
+    for name in ["z1", "z2", "z3"] {
+        let server = set.server(name);
+        server.kill9().await;
+        let address = server.address().to_string();
+        eventually("the killed one is named", async || {
+            silent().await.flatten().is_some_and(|what| what.contains(&address))
+        })
+        .await;
+        server.restart(Data::Kept).await;
+        set.whole("zk3").await;
+    }
 }
 
 async fn a_restart_within_the_session_s_time_costs_no_lock() {
@@ -101,7 +128,7 @@ async fn soaked(url: &str, seconds: u64, targets: Vec<Arc<dyn distlock_testbed::
     let soak = Soak::new(Work::new(url, folder.path(), seed), 3, Duration::from_secs(seconds));
     let report =
         soak.run(targets, &[Action::Pause, Action::Restart], Promises::of(&ZkBackend::describe())).await;
-    assert!(report.violations.is_empty(), "{report}");
+    assert_eq!(report.complaints(), Vec::<String>::new(), "{report}");
     assert!(report.grants >= 10, "{report}");
 }
 

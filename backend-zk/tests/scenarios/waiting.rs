@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use distlock_conformance::Way;
 use distlock_core::{LockBackend, LockClient, LockOptions, Queueing, TryLock, WaitPolicy};
+use distlock_testbed::rounds;
 use futures_util::future::join_all;
 
 use crate::support::{backend, behind_proxy, client, connect, folder, refused, request, shared, take, tests};
@@ -20,7 +21,7 @@ const LONG: Duration = Duration::from_secs(5);
 async fn b056_a_release_between_check_and_wait_is_not_missed() {
     let folder = folder();
     let (one, two) = (backend(&folder).await, backend(&folder).await);
-    for round in 0..200_u64 {
+    for round in 0..u64::try_from(rounds(200).min(10_000)).unwrap() {
         let (held, waiter) = (request("k", LONG), request("k", LONG).queue(true));
         take(&*one, &held).await;
         let busy = match two.try_lock(&waiter).await.unwrap() {
@@ -75,7 +76,7 @@ async fn b133_a_late_release_frees_no_later_grant() {
     let other = backend(&folder).await;
     proxy.delay(Way::ToServer, Duration::from_millis(1), Duration::from_millis(4));
     let mut last = None;
-    for _ in 0..300 {
+    for _ in 0..rounds(300).min(10_000) {
         // The drop's release is on its way while the next grant is asked for.
         let guard = client.lock("k").await.unwrap();
         assert!(Some(guard.token()) > last);
