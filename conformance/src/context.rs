@@ -271,11 +271,7 @@ impl Context {
     /// The history so far, with those that holder processes have written.
     pub(crate) fn events(&self) -> Vec<Event> {
         let mut events = self.log.events();
-        for file in std::fs::read_dir(self.folder()).expect("the case's folder can be read").flatten() {
-            if file.path().extension().is_some_and(|extension| extension == "jsonl") {
-                events.extend(Recorder::read(&file.path()).expect("a holder's history can be read"));
-            }
-        }
+        events.extend(history::read_folder(self.folder()).expect("holders' histories can be read"));
         events
     }
 

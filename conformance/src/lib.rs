@@ -35,5 +35,5 @@ pub use network::NetworkFaults;
 pub use proxy::{Proxy, Traffic, Way};
 pub use report::{Format, Outcome, Report, Verdict};
 pub use runner::{RunOptions, case_ids, main, run};
-pub use server::{Data, Server, ServerCommand, ServerProcess};
+pub use server::{Data, Server, ServerCommand, ServerProcess, free_port};
 pub use subject::Subject;

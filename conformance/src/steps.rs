@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use distlock_core::{Busy, Lease, LockBackend, LockClient, LockOptions, LockRequest, LostReason, TryLock};
+use tokio::task::JoinHandle;
 
 use crate::context::Context;
 use crate::tracked::Tracked;
@@ -61,6 +62,15 @@ where
             return seen;
         }
         assert!(began.elapsed() < limit, "waited {limit:?} for {what} in vain");
+        tokio::time::sleep(Duration::from_millis(4)).await;
+    }
+}
+
+/// Asserts that a task goes on waiting for all of this time.
+pub(crate) async fn goes_on_waiting<T>(task: &JoinHandle<T>, time: Duration, why: &str) {
+    let began = Instant::now();
+    while began.elapsed() < time {
+        assert!(!task.is_finished(), "after {:?} it waits no more: {why}", began.elapsed());
         tokio::time::sleep(Duration::from_millis(4)).await;
     }
 }

@@ -11,9 +11,9 @@ cases! { "cancellation":
     a_try_dropped_at_any_point_leaves_nothing,
     a_lock_dropped_at_any_point_leaves_nothing,
     a_wait_dropped_at_any_point_leaves_nothing,
-    a_release_dropped_at_any_point_still_happens,
+    b023_a_release_dropped_at_any_point_still_happens,
     a_body_dropped_at_any_point_leaves_nothing,
-    time_limits_of_all_lengths_leave_nothing,
+    b022_time_limits_of_all_lengths_leave_nothing,
     time_limits_on_waiters_leave_nothing,
     an_answer_that_never_comes_leaves_nothing,
     an_attempt_that_lands_late_is_swept_again,
@@ -114,7 +114,7 @@ async fn a_wait_dropped_at_any_point_leaves_nothing(ctx: &Context) {
     }
 }
 
-async fn a_release_dropped_at_any_point_still_happens(ctx: &Context) {
+async fn b023_a_release_dropped_at_any_point_still_happens(ctx: &Context) {
     let client = ctx.client().await;
     for polls in 0..POINTS {
         let guard = client.lock_with(ctx.key("key"), &options(ctx)).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_body_dropped_at_any_point_leaves_nothing(ctx: &Context) {
     }
 }
 
-async fn time_limits_of_all_lengths_leave_nothing(ctx: &Context) {
+async fn b022_time_limits_of_all_lengths_leave_nothing(ctx: &Context) {
     let client = ctx.client().await;
     for micros in (0..20).map(|n| n * n * 50) {
         let limit = Duration::from_micros(micros);

@@ -20,7 +20,7 @@ cases! { "fencing":
     a_raised_floor_is_kept_by_hand_overs @alone [Admin, HandOver],
     the_last_token_is_shown [Admin],
     tokens_read_back_as_text,
-    a_stale_token_is_refused_and_without_a_fence_an_update_is_lost,
+    b135_a_stale_token_is_refused_and_without_a_fence_an_update_is_lost,
 }
 
 async fn grant(ctx: &Context, backend: &dyn distlock_core::LockBackend) -> (Claim, FencingToken) {
@@ -191,7 +191,7 @@ async fn tokens_read_back_as_text(ctx: &Context) {
     assert_eq!(FencingToken::try_from(token.get_i64()).unwrap(), token);
 }
 
-async fn a_stale_token_is_refused_and_without_a_fence_an_update_is_lost(ctx: &Context) {
+async fn b135_a_stale_token_is_refused_and_without_a_fence_an_update_is_lost(ctx: &Context) {
     let backend = ctx.backend().await;
     let fenced = Register::fenced(ctx.folder(), Arc::clone(ctx.log()));
     let unfenced = Register::unfenced(ctx.folder(), Arc::clone(ctx.log()));

@@ -14,16 +14,16 @@ cases! { "guard":
     a_hundred_tasks_count_right @alone,
     tasks_of_many_clients_count_right @alone,
     a_dropped_guard_releases,
-    a_guard_dropped_outside_a_runtime_releases,
+    b132_a_guard_dropped_outside_a_runtime_releases,
     a_guard_dropped_in_a_panic_releases,
-    a_guard_in_an_aborted_task_releases,
+    b024_a_guard_in_an_aborted_task_releases,
     a_guard_dropped_right_away_does_not_hurt_the_next,
     releasing_is_no_loss,
     a_loss_is_told_to_those_who_ask_late,
     releasing_what_is_lost_is_told_at_once,
     a_view_outlives_its_guard,
     work_is_dropped_at_the_loss,
-    a_body_s_result_is_not_masked,
+    b050_a_body_s_result_is_not_masked,
     a_lease_is_adopted_again [Adopt],
     a_lost_lease_is_not_adopted [Adopt],
     a_stale_guard_does_not_pass_the_gate,
@@ -114,7 +114,7 @@ async fn a_dropped_guard_releases(ctx: &Context) {
     assert_free_soon(ctx).await;
 }
 
-async fn a_guard_dropped_outside_a_runtime_releases(ctx: &Context) {
+async fn b132_a_guard_dropped_outside_a_runtime_releases(ctx: &Context) {
     let client = ctx.client().await;
     let guard = lock(ctx, &client, ctx.long()).await;
     let dropping = std::thread::spawn(move || drop(guard));
@@ -137,7 +137,7 @@ async fn a_guard_dropped_in_a_panic_releases(ctx: &Context) {
     assert_free_soon(ctx).await;
 }
 
-async fn a_guard_in_an_aborted_task_releases(ctx: &Context) {
+async fn b024_a_guard_in_an_aborted_task_releases(ctx: &Context) {
     let client = ctx.client().await;
     let guard = lock(ctx, &client, ctx.long()).await;
     let task = tokio::spawn(async move {
@@ -227,7 +227,7 @@ async fn work_is_dropped_at_the_loss(ctx: &Context) {
     dropped.await.expect_err("nothing was sent, the body was dropped");
 }
 
-async fn a_body_s_result_is_not_masked(ctx: &Context) {
+async fn b050_a_body_s_result_is_not_masked(ctx: &Context) {
     let (client, script) = ctx.faulty_client().await;
     let options = LockOptions::default().ttl(ctx.renewable());
     let at_work = script.clone();

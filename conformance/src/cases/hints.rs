@@ -11,7 +11,7 @@ cases! { "hints":
     hints_for_nothing_grant_nothing,
     a_release_between_answer_and_watch_is_not_missed [Push],
     a_dropped_watch_leaves_nothing_behind,
-    a_fresh_client_misses_no_release,
+    b052_a_fresh_client_misses_no_release,
 }
 
 const AMPLE: Duration = Duration::from_secs(20);
@@ -93,7 +93,7 @@ async fn a_dropped_watch_leaves_nothing_behind(ctx: &Context) {
     take(&*backend, &ctx.request("key")).await;
 }
 
-async fn a_fresh_client_misses_no_release(ctx: &Context) {
+async fn b052_a_fresh_client_misses_no_release(ctx: &Context) {
     let backend = ctx.backend().await;
     for _ in 0..8 {
         let holder = ctx.request("key");

@@ -140,7 +140,7 @@ async fn many_locks_are_held_at_once(ctx: &Context) {
 
 async fn idle_keys_leave_no_record(ctx: &Context) {
     let backend = ctx.backend().await;
-    for n in 0..100 {
+    for n in 0..300 {
         let request = ctx.request(format!("key {n}"));
         take(&*backend, &request).await;
         backend.unlock(&request.claim).await.unwrap();

@@ -9,7 +9,8 @@ use futures_util::future::join_all;
 use crate::case::{Case, Need};
 use crate::context::Context;
 use crate::steps::{
-    assert_not_early, held, lost, refused, renewable, take, take_again, take_within, until, works_again,
+    assert_not_early, goes_on_waiting, held, lost, refused, renewable, take, take_again, take_within, until,
+    works_again,
 };
 
 /// Lists a group's cases: `name`, `name @alone`, `name [Need, Need]`.

@@ -7,10 +7,10 @@ use super::*;
 use crate::tracked::Tracked;
 
 cases! { "network":
-    silence_ends_in_a_loss_by_the_deadline @alone [Silence],
+    b006_silence_ends_in_a_loss_by_the_deadline @alone [Silence],
     unanswered_renewals_end_in_a_loss_by_the_deadline @alone [Silence],
     an_outage_that_lasts_ends_in_a_loss_by_the_deadline @alone [Outage],
-    a_silenced_holder_is_succeeded @alone [Silence, Aside],
+    b005_a_silenced_holder_is_succeeded @alone [Silence, Aside],
     resets_do_not_cost_the_lock @alone [ResetConnections],
     a_short_outage_does_not_cost_the_lock @alone [Outage],
     slow_answers_do_not_cost_the_lock @alone [SlowAnswers],
@@ -38,7 +38,7 @@ async fn lost_with_a_warning(ctx: &Context, guard: &Tracked) {
     assert!(!guard.is_valid());
 }
 
-async fn silence_ends_in_a_loss_by_the_deadline(ctx: &Context) {
+async fn b006_silence_ends_in_a_loss_by_the_deadline(ctx: &Context) {
     let client = ctx.exposed_client().await;
     let guard = held(ctx, &client).await;
     ctx.faults().silence().await;
@@ -72,7 +72,7 @@ async fn an_outage_that_lasts_ends_in_a_loss_by_the_deadline(ctx: &Context) {
     assert!(!guard.is_valid(), "a lost lock came back");
 }
 
-async fn a_silenced_holder_is_succeeded(ctx: &Context) {
+async fn b005_a_silenced_holder_is_succeeded(ctx: &Context) {
     let (client, rival) = (ctx.exposed_client().await, ctx.backend().await);
     let guard = held(ctx, &client).await;
     ctx.faults().silence().await;

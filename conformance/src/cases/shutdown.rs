@@ -16,7 +16,7 @@ cases! { "shutdown":
     a_guard_outlives_its_runtime,
     a_client_works_in_a_second_runtime,
     a_loss_is_announced_in_a_second_runtime,
-    the_last_client_may_go_inside_a_task,
+    b134_the_last_client_may_go_inside_a_task,
 }
 
 fn options(ctx: &Context) -> LockOptions {
@@ -196,7 +196,7 @@ async fn a_loss_is_announced_in_a_second_runtime(ctx: &Context) {
     tokio::time::timeout(limit, guard.lost()).await.expect("a loss is announced to whoever waits for it");
 }
 
-async fn the_last_client_may_go_inside_a_task(ctx: &Context) {
+async fn b134_the_last_client_may_go_inside_a_task(ctx: &Context) {
     let backend = ctx.backend().await;
     let (key, options) = (ctx.key("key"), options(ctx));
     let task = tokio::spawn(async move {

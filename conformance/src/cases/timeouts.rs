@@ -9,10 +9,10 @@ cases! { "timeouts":
     a_backend_gives_up_at_its_deadline,
     no_patience_is_one_attempt [Adopt],
     patience_is_kept,
-    giving_up_says_who_holds_the_lock,
+    b044_giving_up_says_who_holds_the_lock,
     giving_up_leaves_nothing_behind,
-    ttl_and_patience_are_two_things,
-    validity_counts_from_the_last_attempt,
+    b045_ttl_and_patience_are_two_things,
+    b014_validity_counts_from_the_last_attempt,
     trouble_is_ridden_out,
     trouble_that_lasts_is_reported,
     what_no_retry_can_cure_ends_the_wait,
@@ -67,7 +67,7 @@ async fn patience_is_kept(ctx: &Context) {
     }
 }
 
-async fn giving_up_says_who_holds_the_lock(ctx: &Context) {
+async fn b044_giving_up_says_who_holds_the_lock(ctx: &Context) {
     let (one, two) = (ctx.client().await, ctx.client().await);
     let holder = one.lock(ctx.key("key")).await.unwrap();
     let error = two.lock_with(ctx.key("key"), &patient(ctx, Duration::from_millis(100))).await.unwrap_err();
@@ -98,31 +98,28 @@ async fn giving_up_leaves_nothing_behind(ctx: &Context) {
     }
 }
 
-async fn ttl_and_patience_are_two_things(ctx: &Context) {
-    let (client, backend) = (ctx.client().await, ctx.backend().await);
-    let holder = ctx.request("key");
-    take(&*backend, &holder).await;
+async fn b045_ttl_and_patience_are_two_things(ctx: &Context) {
+    let (client, other) = (ctx.client().await, ctx.client().await);
+    let holder = other.lock_with(ctx.key("key"), &renewable(ctx)).await.unwrap();
     let options = LockOptions::default().ttl(ctx.brief()).wait(WaitPolicy::UpTo(AMPLE));
     let key = ctx.key("key");
     let waiter = tokio::spawn(async move { client.lock_with(key, &options).await.map(|guard| guard.ttl()) });
-    tokio::time::sleep(ctx.brief() * 2).await;
-    assert!(!waiter.is_finished(), "a wait may be longer than the ttl");
-    backend.unlock(&holder.claim).await.unwrap();
+    goes_on_waiting(&waiter, ctx.brief() * 4, "a wait may be longer than the ttl").await;
+    holder.unlock().await.unwrap();
     assert_eq!(waiter.await.unwrap().unwrap(), ctx.brief());
 }
 
-async fn validity_counts_from_the_last_attempt(ctx: &Context) {
-    let (client, backend) = (ctx.client().await, ctx.backend().await);
-    let holder = ctx.request("key");
-    take(&*backend, &holder).await;
-    let options = LockOptions::default().ttl(ctx.renewable()).wait(WaitPolicy::UpTo(ctx.paced(AMPLE)));
+async fn b014_validity_counts_from_the_last_attempt(ctx: &Context) {
+    let (client, other) = (ctx.client().await, ctx.client().await);
+    let holder = other.lock_with(ctx.key("key"), &renewable(ctx)).await.unwrap();
+    let options = renewable(ctx).wait(WaitPolicy::UpTo(ctx.paced(AMPLE)));
     let waiter = {
         let (client, key) = (client.clone(), ctx.key("key"));
         tokio::spawn(async move { client.lock_with(key, &options).await })
     };
-    tokio::time::sleep(ctx.renewable() * 3 / 2).await;
+    goes_on_waiting(&waiter, ctx.renewable() * 5, "the lock is held").await;
     let released = ctx.clock().now();
-    backend.unlock(&holder.claim).await.unwrap();
+    holder.unlock().await.unwrap();
     let guard = waiter.await.unwrap().unwrap();
     let after = ctx.clock().now();
     let ttl = ctx.renewable();

@@ -10,12 +10,12 @@ cases! { "unlock":
     twice_is_told_from_once,
     what_was_never_held_is_not_held,
     it_leaves_other_owners_alone,
-    an_expired_and_a_stolen_lock_get_different_answers,
+    b048_an_expired_and_a_stolen_lock_get_different_answers,
     a_late_release_leaves_the_successor_alone,
     it_takes_the_claim_out_of_the_queue,
     it_may_come_before_the_attempt_it_withdraws,
     from_another_connection_it_works_too,
-    a_dropped_release_can_be_repeated,
+    b023_a_dropped_release_can_be_repeated,
     a_wrong_key_releases_nothing,
     handing_over_gives_the_next_a_higher_token,
     handing_over_ends_the_old_hold,
@@ -62,7 +62,7 @@ async fn it_leaves_other_owners_alone(ctx: &Context) {
     assert!(matches!(backend.renew(&lease, lease.ttl).await.unwrap(), Renewal::Renewed { .. }));
 }
 
-async fn an_expired_and_a_stolen_lock_get_different_answers(ctx: &Context) {
+async fn b048_an_expired_and_a_stolen_lock_get_different_answers(ctx: &Context) {
     let backend = ctx.backend().await;
     let expired = take(&*backend, &ctx.brief_request("expired")).await;
     let stolen = take(&*backend, &ctx.brief_request("stolen")).await;
@@ -121,7 +121,7 @@ async fn from_another_connection_it_works_too(ctx: &Context) {
     }
 }
 
-async fn a_dropped_release_can_be_repeated(ctx: &Context) {
+async fn b023_a_dropped_release_can_be_repeated(ctx: &Context) {
     let backend = ctx.backend().await;
     for polls in 0..30 {
         let request = ctx.request("key");

@@ -7,7 +7,7 @@ use super::*;
 cases! { "waiting":
     a_waiter_gets_the_lock_on_release,
     a_backend_waits_by_itself,
-    losing_a_race_is_not_giving_up,
+    b046_losing_a_race_is_not_giving_up,
     every_waiter_is_served,
     a_holder_that_runs_out_is_succeeded,
     outside_the_queue_works_too,
@@ -53,14 +53,15 @@ async fn a_backend_waits_by_itself(ctx: &Context) {
     assert_eq!(lease.claim, request.claim);
 }
 
-async fn losing_a_race_is_not_giving_up(ctx: &Context) {
+async fn b046_losing_a_race_is_not_giving_up(ctx: &Context) {
     let holder = ctx.client().await.lock(ctx.key("key")).await.unwrap();
     let mut waiters = Vec::new();
-    for _ in 0..8 {
+    for _ in 0..10 {
         let (client, key, options) = (ctx.client().await, ctx.key("key"), patient(ctx, AMPLE));
         waiters.push(tokio::spawn(async move {
             let guard = client.lock_with(key, &options).await?;
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            // What it does under the lock, while the others lose the race for it.
+            tokio::time::sleep(Duration::from_millis(100)).await;
             guard.unlock().await
         }));
     }

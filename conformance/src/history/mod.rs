@@ -41,7 +41,7 @@ use distlock_core::{BackendInfo, Exclusion, ExpiryClock, Fairness};
 
 pub(crate) use event::nanos;
 pub use event::{Event, What};
-pub use reading::{ReadError, read};
+pub use reading::{ReadError, read, read_folder};
 pub use recorder::Recorder;
 pub(crate) use recorder::save;
 pub use resource::lost_updates;

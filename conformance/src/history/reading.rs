@@ -52,6 +52,30 @@ pub fn read(path: &Path) -> Result<Vec<Event>, ReadError> {
     Ok(events)
 }
 
+/// The events in all files of JSON lines in `folder`, as processes that may have been killed left them: one that has not
+/// written a whole line yet is left out.
+///
+/// # Errors
+/// If the folder or a file can't be read, or a file is damaged elsewhere than at its end.
+pub fn read_folder(folder: &Path) -> Result<Vec<Event>, ReadError> {
+    let unread = |path: &Path, error: std::io::Error| ReadError {
+        path: path.to_owned(),
+        line: None,
+        text: error.to_string(),
+    };
+    let mut events = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(|error| unread(folder, error))? {
+        let path = entry.map_err(|error| unread(folder, error))?.path();
+        if path.extension().is_none_or(|extension| extension != "jsonl") {
+            continue;
+        }
+        if std::fs::read(&path).map_err(|error| unread(&path, error))?.contains(&b'\n') {
+            events.extend(read(&path)?);
+        }
+    }
+    Ok(events)
+}
+
 fn reason(line: &[u8], error: &serde_json::Error) -> String {
     if line.is_empty() {
         return "it is empty".to_owned();

@@ -1,7 +1,7 @@
 //! Writes the history down.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,20 +95,6 @@ impl Recorder {
         sort(&mut events);
         events
     }
-
-    /// The events that a process wrote into the file at `path`. A torn last line is left out.
-    ///
-    /// # Errors
-    /// If the file can't be read.
-    pub fn read(path: &Path) -> std::io::Result<Vec<Event>> {
-        let mut events = Vec::new();
-        for line in BufReader::new(File::open(path)?).lines() {
-            if let Ok(event) = serde_json::from_str(&line?) {
-                events.push(event);
-            }
-        }
-        Ok(events)
-    }
 }
 
 /// Writes events into a file of JSON lines, and says where that is.
@@ -141,7 +127,7 @@ mod tests {
         writer.record("k", "o", What::Ask { op: 1, queue: false, handed: false, ttl: 5 });
         writer.record("k", "o", What::Granted { op: 1, token: u64::MAX, ttl: 5, valid_until: 9 });
         File::options().append(true).open(&path).unwrap().write_all(b"{\"at\":1,").unwrap();
-        let events = Recorder::read(&path).unwrap();
+        let events = crate::history::read(&path).unwrap();
         assert_eq!(events.len(), 2);
         assert_eq!(events[1].what, What::Granted { op: 1, token: u64::MAX, ttl: 5, valid_until: 9 });
     }

@@ -36,7 +36,7 @@ impl<T> Spans<T> {
 }
 
 #[cfg(test)]
-mod tests {
+mod properties {
     use proptest::prelude::*;
 
     use super::*;

@@ -1,6 +1,7 @@
 //! Servers that can be killed, frozen and started again.
 
 mod command;
+mod port;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 pub use command::ServerCommand;
+pub use port::free_port;
 pub use process::ServerProcess;
 
 /// A server under test. [`ServerProcess`] is one for a program on this machine; implement it for

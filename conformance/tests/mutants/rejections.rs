@@ -106,7 +106,7 @@ pub(crate) const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
     (
         Flaw::GrantWithoutLooking,
         &[
-            ("waiting::losing_a_race_is_not_giving_up", "H1"),
+            ("waiting::b046_losing_a_race_is_not_giving_up", "H1"),
             ("guard::tasks_of_many_clients_count_right", "H1"),
         ],
     ),
@@ -144,7 +144,7 @@ pub(crate) const MUTANTS: &[(Flaw, &[(&str, &str)])] = &[
         Flaw::StolenIsExpired,
         &[
             ("renewal::a_stolen_lock_is_told_from_an_expired_one", "Stolen"),
-            ("unlock::an_expired_and_a_stolen_lock_get_different_answers", "Stolen"),
+            ("unlock::b048_an_expired_and_a_stolen_lock_get_different_answers", "Stolen"),
         ],
     ),
     (
@@ -251,7 +251,7 @@ pub(crate) const REMOTE: &[(Flaw, &[(&str, &str)])] = &[
     (
         Flaw::NeverExpires,
         &[
-            ("network::a_silenced_holder_is_succeeded", "in vain"),
+            ("network::b005_a_silenced_holder_is_succeeded", "in vain"),
             ("wire::a_late_renewal_brings_nothing_back", "in vain"),
         ],
     ),

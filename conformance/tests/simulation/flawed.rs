@@ -32,6 +32,8 @@ pub(crate) enum Flaw {
     TrustsAFlag,
     /// Of the resource: it takes writes with any token.
     TheFenceIsOpen,
+    /// Of the run itself.
+    TheRunPanics,
 }
 
 /// Each flaw with how the faults begin that must be found because of it.
@@ -50,6 +52,7 @@ pub(crate) const MEANT: &[(Flaw, &[&str])] = &[
     (Flaw::RepeatsAsAnother, &["left behind"]),
     (Flaw::TrustsAFlag, &["H6"]),
     (Flaw::TheFenceIsOpen, &["H3"]),
+    (Flaw::TheRunPanics, &["the run panicked"]),
 ];
 
 /// A memory store seen through its flaw, on a network whose calls sometimes fail below the recording.

@@ -60,6 +60,10 @@ fn first_failure(from: u64, seeds: u64, flaw: Flaw) -> (Option<Outcome>, Totals)
     })
 }
 
+fn complaint(Outcome { seed, faults, .. }: &Outcome) -> String {
+    format!("seed {seed}:\n{}\nreplay it by SIMULATION_SEED={seed} {REPLAY}", faults.join("\n"))
+}
+
 /// What happened in all runs together, to show that the storms are storms.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
@@ -115,8 +119,8 @@ fn every_seed_keeps_the_promises() {
         (number("SIMULATION_FROM").unwrap_or(0), number("SIMULATION_SEEDS").unwrap_or(10_000));
     let (failed, totals) = first_failure(from, seeds, Flaw::None);
     println!("{totals:?}");
-    if let Some(Outcome { seed, faults, .. }) = failed {
-        panic!("seed {seed}:\n{}\nreplay it by SIMULATION_SEED={seed} {REPLAY}", faults.join("\n"));
+    if let Some(outcome) = failed {
+        panic!("{}", complaint(&outcome));
     }
     // Every kind of trouble came up, often.
     let least = seeds / 4;
@@ -131,7 +135,17 @@ fn every_seed_keeps_the_promises() {
 fn a_seed_gives_the_same_history_again() {
     for seed in 0..40 {
         let (one, two) = (run(seed, Flaw::None), run(seed, Flaw::None));
+        assert!(one.faults.is_empty(), "{}", complaint(&one));
         assert_eq!(one.anonymous(), two.anonymous(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_seed_that_panics_comes_with_the_command_that_replays_it() {
+    let (failed, _) = first_failure(7, 1_000, Flaw::TheRunPanics);
+    let said = complaint(&failed.unwrap());
+    for words in ["seed 7:", "the flaw of this run with seed 7", "SIMULATION_SEED=7 cargo test"] {
+        assert!(said.contains(words), "{said}");
     }
 }
 

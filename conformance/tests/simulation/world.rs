@@ -1,6 +1,7 @@
 //! One run: a store, some clients, and the time.
 
 use std::collections::BTreeMap;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -83,8 +84,20 @@ impl Setting {
     }
 }
 
-/// Runs a seed.
+/// Runs a seed. A panic is a fault like others, so that its seed is known.
 pub(crate) fn run(seed: u64, flaw: Flaw) -> Outcome {
+    catch_unwind(|| run_to_its_end(seed, flaw)).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<&str>().copied();
+        let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Outcome {
+            seed,
+            faults: vec![format!("the run panicked: {}", words.unwrap_or("without words"))],
+            ..Outcome::default()
+        }
+    })
+}
+
+fn run_to_its_end(seed: u64, flaw: Flaw) -> Outcome {
     // The client's own choices (jitter) come from this thread's generator.
     fastrand::seed(seed);
     let runtime =
@@ -148,6 +161,7 @@ async fn live(seed: u64, flaw: Flaw) -> Outcome {
             faults.push(format!("a contender failed: {panic}"));
         }
     }
+    assert!(flaw != Flaw::TheRunPanics, "the flaw of this run with seed {seed}");
     if let Some(sleeper) = sleeper {
         sleeper.abort();
     }
