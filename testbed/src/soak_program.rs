@@ -10,14 +10,13 @@ use distlock_conformance::{Proxy, Way};
 use distlock_core::{BackendInfo, ExpiryClock, LockBackend, LockClient, Result};
 
 use crate::lockprobe::{self, Work};
-use crate::{Action, Link, Partition, Report, ServiceSet, Soak, Surroundings, Target, WallClock};
+use crate::soak::Phase;
+use crate::{Action, Link, Partition, ServiceSet, Soak, Surroundings, Target, WallClock};
 
 /// How many contenders there are.
 const PROBES: usize = 8;
 /// Where the contenders are on a network of namespaces.
 const CLIENTS: &str = "clients";
-/// How much more memory a client may take after all troubles, in per cent of what it took before.
-const GROWTH: u64 = 5;
 /// How long a client rests before its memory is looked at, unless `SOAK_IDLE` says how many seconds.
 const IDLE: u64 = 600;
 
@@ -26,8 +25,9 @@ const IDLE: u64 = 600;
 /// allows. `connect` gets the store's URL.
 ///
 /// Arguments: `STORE SECONDS [SEED]`; a group of `dev/services.sh`. It fails if a promise was broken, if a client does
-/// not work again in time, or takes more memory after a rest than before; then it keeps the histories. It starts itself
-/// again as the contenders, so nothing may be printed before.
+/// not work again in time, if a record is left behind, if a client takes more memory after a rest than before, and if a
+/// holder that was stopped did no harm where no fence is; then it keeps the histories. It starts itself again as the
+/// contenders, so nothing may be printed before.
 pub fn soak_program<F, Fut>(connect: F) -> ExitCode
 where
     F: Fn(String) -> Fut,
@@ -74,6 +74,7 @@ impl Scene {
         let places: &[&str] = match store {
             "etcd" => &["etcd"],
             "etcd3" => &["e0", "e1", "e2"],
+            "etcd35" => &["n0", "n1", "n2"],
             "zk" => &["zk"],
             "zk3" => &["z1", "z2", "z3"],
             "postgres" => &["postgres"],
@@ -125,21 +126,21 @@ impl Scene {
 
     async fn soak(&self, info: &BackendInfo, store: &str, time: Duration, seed: u64) -> ExitCode {
         let folder = tempfile::tempdir().expect("the temporary folder is writable");
-        let work = Work::new(&self.url, folder.path(), seed);
+        let mut work = Work::new(&self.url, folder.path(), seed);
+        if matches!(store, "etcd3" | "etcd35") {
+            // A leader that stood still ends leases early once it goes on, unless its successor is there within half of this
+            // (etcd-io/etcd#15247): eight election time-outs, as the operator is told.
+            (work.ttl, work.patience) = (Duration::from_secs(4), Duration::from_secs(12));
+        }
         let ttl = work.ttl;
-        let promises =
-            promises(info, store, ttl, self.targets.iter().any(|target| target.suffers(Action::Jump)));
-        // A single server that forgets breaks its promises; of a majority, single ones may, with a hold-off.
-        let mut actions = vec![Action::Pause, Action::Restart, Action::Cut, Action::Jump];
-        actions.extend((store == "redlock").then_some(Action::RestartWiped));
         let idle = std::env::var("SOAK_IDLE").ok().and_then(|text| text.parse().ok()).unwrap_or(IDLE);
         let mut soak = Soak::new(work, PROBES, time).witnessed(Duration::from_secs(idle));
         if let Some(partition) = &self.partition {
             soak = soak.at(partition, CLIENTS);
         }
-        let report = soak.run(self.targets.clone(), &actions, promises).await;
+        let report = soak.run_phases(&phases(info, store, ttl, &self.targets)).await;
         eprint!("{report}");
-        let complaints = complaints(&report, ttl);
+        let complaints = report.complaints();
         if complaints.is_empty() {
             return ExitCode::SUCCESS;
         }
@@ -149,26 +150,6 @@ impl Scene {
         eprintln!("the histories are in {}", folder.keep().display());
         ExitCode::FAILURE
     }
-}
-
-fn complaints(report: &Report, ttl: Duration) -> Vec<String> {
-    let mut complaints = Vec::new();
-    if !report.violations.is_empty() {
-        complaints.push("promises were broken".to_owned());
-    }
-    if report.grants == 0 {
-        complaints.push("nobody got a lock".to_owned());
-    }
-    let limit = ttl * 2 + Duration::from_secs(5);
-    if let Some(recovery) = report.recovery.filter(|recovery| *recovery > limit) {
-        complaints.push(format!("a client worked again after {recovery:?}, not {limit:?}"));
-    }
-    if let Some((before, after)) =
-        report.memory.filter(|(before, after)| after * 100 > before * (100 + GROWTH))
-    {
-        complaints.push(format!("a client takes {after} KiB after all troubles, and took {before} before"));
-    }
-    complaints
 }
 
 /// The line to a server, with a proxy in it.
@@ -194,19 +175,72 @@ impl Target for Line {
     }
 }
 
-/// What holds under these faults. Killing a server may make another one its successor that has not heard of the
-/// last grants; of a quorum, those that were wiped before a renewal may leave a holder with too few; and where the
-/// server's wall clock ends leases, a jump ends them early, or late by one ttl.
-fn promises(info: &BackendInfo, store: &str, ttl: Duration, jumps: bool) -> Promises {
+/// What a run is made of. Whether holds exclude each other is judged as far as that is promised, with the gentler faults
+/// in a phase of their own: where the server's wall clock ends leases, a jump ends them early, or late by one ttl; and
+/// killing a server may make another one its successor that has not heard of the last grants.
+fn phases(info: &BackendInfo, store: &str, ttl: Duration, targets: &[Arc<dyn Target>]) -> Vec<Phase> {
+    // A single server that forgets breaks its promises; of a majority, single ones may, with a hold-off.
+    let mut actions = vec![Action::Pause, Action::Restart, Action::Cut];
+    actions.extend((store == "redlock").then_some(Action::RestartWiped));
     let mut promises = Promises::of(info);
-    if jumps && info.guarantees.expiry == ExpiryClock::Server {
-        promises = promises.without_exclusion().with_sudden_ends();
-        promises.lateness += ttl * 2;
-        promises.place += ttl * 2;
+    if store == "redlock" {
+        // Of a quorum, those that were wiped before a renewal may leave a holder with too few.
+        promises = promises.with_sudden_ends();
     }
-    match store {
-        "sentinel" | "cluster" => promises.without_exclusion(),
-        "redlock" => promises.with_sudden_ends(),
-        _ => promises,
+    if matches!(store, "sentinel" | "cluster") {
+        return vec![
+            Phase::new("no-failover", Vec::new(), &actions, promises),
+            Phase::new("failovers", targets.to_vec(), &actions, promises.without_exclusion()),
+        ];
+    }
+    let all = |name, promises| {
+        Phase::new(name, targets.to_vec(), &[&actions[..], &[Action::Jump]].concat(), promises)
+    };
+    if !(info.guarantees.expiry == ExpiryClock::Server
+        && targets.iter().any(|target| target.suffers(Action::Jump)))
+    {
+        return vec![all("all", promises)];
+    }
+    let mut loose = promises.without_exclusion().with_sudden_ends();
+    loose.lateness += ttl * 2;
+    loose.place += ttl * 2;
+    vec![Phase::new("no-jumps", targets.to_vec(), &actions, promises), all("jumps", loose)]
+}
+
+#[cfg(test)]
+mod tests {
+    use distlock_core::{LockBackend as _, MemoryBackend};
+
+    use super::*;
+
+    /// Suffers nothing but jumps.
+    struct AClock;
+
+    #[async_trait]
+    impl Target for AClock {
+        fn name(&self) -> String {
+            "clock".to_owned()
+        }
+        fn suffers(&self, action: Action) -> bool {
+            action == Action::Jump
+        }
+        async fn begin(&self, _action: Action) {}
+        async fn end(&self, _action: Action) {}
+    }
+
+    fn judged(store: &str, expiry: ExpiryClock, targets: &[Arc<dyn Target>]) -> Vec<(bool, bool)> {
+        let mut info = MemoryBackend::new().info().clone();
+        info.guarantees.expiry = expiry;
+        let phases = phases(&info, store, Duration::from_secs(1), targets);
+        phases.iter().map(|phase| (phase.promises.exclusion, phase.jumps())).collect()
+    }
+
+    #[test]
+    fn exclusion_is_judged_in_every_run_and_nowhere_else_than_it_holds() {
+        let clock: [Arc<dyn Target>; 1] = [Arc::new(AClock)];
+        assert_eq!(judged("redis", ExpiryClock::Server, &clock), [(true, false), (false, true)]);
+        assert_eq!(judged("sqlite", ExpiryClock::Holder, &[]), [(true, false)]);
+        assert_eq!(judged("zk", ExpiryClock::Session, &clock), [(true, true)]);
+        assert_eq!(judged("cluster", ExpiryClock::Server, &[]), [(true, false), (false, false)]);
     }
 }

@@ -51,6 +51,8 @@ impl Witness {
         let end = Instant::now() + warm_up.unwrap_or(WARM_UP);
         while Instant::now() < end {
             probe.ask(&round(&key, ttl)).await;
+            // Later troubles lead to servers that it had no connection to.
+            probe.ask(&Order::Probe).await;
         }
         let before = probe.resident();
         let (stop, stopped) = watch::channel(false);

@@ -11,16 +11,19 @@ pub(crate) struct Wanted {
 }
 
 /// How many faults each store has at least in the quick choice.
-const EACH: usize = 6;
+pub(crate) const EACH: usize = 6;
 
 /// All that is named for these stores, and for one fault or `all`.
-pub(crate) fn cells(stores: &[Store], id: &str) -> Vec<Wanted> {
+///
+/// # Errors
+/// If there is no such fault.
+pub(crate) fn cells(stores: &[Store], id: &str) -> Result<Vec<Wanted>, String> {
     let rows = faults();
-    assert!(id == "all" || rows.iter().any(|fault| fault.id == id), "no fault {id}; they are F01 to F43");
-    rows.iter()
-        .filter(|fault| id == "all" || fault.id == id)
-        .flat_map(|fault| stores.iter().flat_map(move |store| of(fault, *store)))
-        .collect()
+    if id != "all" && !rows.iter().any(|fault| fault.id == id) {
+        return Err(format!("no fault {id}; they are F01 to F43, without F36 to F38"));
+    }
+    let chosen = rows.iter().filter(|fault| id == "all" || fault.id == id);
+    Ok(chosen.flat_map(|fault| stores.iter().flat_map(move |store| of(fault, *store))).collect())
 }
 
 fn of(fault: &Fault, store: Store) -> Vec<Wanted> {
@@ -30,17 +33,23 @@ fn of(fault: &Fault, store: Store) -> Vec<Wanted> {
     fault.evidence(store).map(|evidence| Wanted { fault: fault.id, store, evidence }).collect()
 }
 
-/// Each fault on a store to which it applies, and each store with some.
-pub(crate) fn quick() -> Vec<Wanted> {
+/// The faults that something shows on one of these stores.
+pub(crate) fn shown(stores: &[Store]) -> Vec<&'static str> {
+    let is_shown = |fault: &Fault| stores.iter().any(|store| !of(fault, *store).is_empty());
+    faults().iter().filter(|fault| is_shown(fault)).map(|fault| fault.id).collect()
+}
+
+/// Each fault on one of these stores to which it applies, and each of them with some.
+pub(crate) fn quick(stores: &[Store]) -> Vec<Wanted> {
     let rows = faults();
     let applies = |fault: &Fault, store: Store| !of(fault, store).is_empty();
     let mut chosen: Vec<(&Fault, Store)> = Vec::new();
     for (number, fault) in rows.iter().enumerate() {
         // Another store each time.
-        let turn = Store::ALL.into_iter().cycle().skip(number % Store::ALL.len()).take(Store::ALL.len());
-        chosen.extend(turn.into_iter().find(|store| applies(fault, *store)).map(|store| (fault, store)));
+        let mut turn = stores.iter().copied().cycle().skip(number % stores.len()).take(stores.len());
+        chosen.extend(turn.find(|store| applies(fault, *store)).map(|store| (fault, store)));
     }
-    for store in Store::ALL {
+    for store in stores.iter().copied() {
         for fault in rows.iter().filter(|fault| applies(fault, store)) {
             let has = chosen.iter().filter(|(_, of)| *of == store).count();
             if has < EACH && !chosen.iter().any(|(other, of)| other.id == fault.id && *of == store) {
@@ -49,21 +58,4 @@ pub(crate) fn quick() -> Vec<Wanted> {
         }
     }
     chosen.into_iter().flat_map(|(fault, store)| of(fault, store)).collect()
-}
-
-/// The servers that tests on these stores expect to find.
-pub(crate) fn groups(stores: &[Store]) -> Vec<&'static str> {
-    let of = |store: &Store| -> &[&str] {
-        match store {
-            Store::Memory | Store::Sqlite => &[],
-            Store::Postgres => &["postgres", "pgbouncer"],
-            Store::Mysql => &["mysql"],
-            Store::Redis => &["redis"],
-            Store::Failover => &["sentinel", "cluster"],
-            Store::Redlock => &["redlock"],
-            Store::Etcd => &["etcd", "etcd3"],
-            Store::Zk => &["zk", "zk3"],
-        }
-    };
-    stores.iter().flat_map(of).copied().collect()
 }

@@ -5,7 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use distlock_testbed::grid::Program;
+use distlock_testbed::grid::{Program, Store};
+
+use crate::reading::{self, Came};
 
 /// A built program, and the folder of its package, where it has to be run.
 pub(crate) struct Built {
@@ -13,9 +15,48 @@ pub(crate) struct Built {
     folder: PathBuf,
 }
 
+/// The servers that tests on these stores expect to find.
+pub(crate) fn groups(stores: &[Store]) -> Vec<&'static str> {
+    let of = |store: &Store| -> &[&str] {
+        match store {
+            Store::Memory | Store::Sqlite => &[],
+            Store::Postgres => &["postgres", "pgbouncer"],
+            Store::Mysql => &["mysql"],
+            Store::Redis => &["redis"],
+            Store::Failover => &["sentinel", "cluster"],
+            Store::Redlock => &["redlock"],
+            Store::Etcd => &["etcd", "etcd3"],
+            Store::Zk => &["zk", "zk3"],
+        }
+    };
+    stores.iter().flat_map(of).copied().collect()
+}
+
+/// The stores whose backends can be built on this machine.
+pub(crate) fn built_stores() -> Vec<Store> {
+    let scope = scope(&root());
+    let left_out: Vec<_> =
+        scope.windows(2).filter(|words| words[0] == "--exclude").map(|words| words[1].as_str()).collect();
+    Store::ALL.into_iter().filter(|store| !left_out.contains(&package(*store))).collect()
+}
+
+const fn package(store: Store) -> &'static str {
+    match store {
+        Store::Memory => "distlock-core",
+        Store::Sqlite | Store::Postgres | Store::Mysql => "distlock-sql",
+        Store::Redis | Store::Failover | Store::Redlock => "distlock-redis",
+        Store::Etcd => "distlock-etcd",
+        Store::Zk => "distlock-zk",
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 /// Builds these programs with all features, and gives them by package and name.
 pub(crate) fn build<'a>(programs: impl Iterator<Item = &'a Program>) -> BTreeMap<(String, String), Built> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&root).args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
     cargo.args(scope(&root));
@@ -61,55 +102,46 @@ fn command(built: &Built, store: &str) -> Command {
 }
 
 /// The names of all tests of a program, with what stands in brackets before them.
-pub(crate) fn list(built: &Built, store: &str) -> Vec<String> {
-    let output =
-        command(built, store).arg("--list").stderr(Stdio::null()).output().expect("a test can be run");
+///
+/// # Errors
+/// If the program does not end well.
+pub(crate) fn list(built: &Built, store: &str) -> Result<Vec<String>, String> {
+    let output = command(built, store).arg("--list").stderr(Stdio::inherit()).output();
+    let output = output.expect("a test can be run");
+    if !output.status.success() {
+        return Err(format!("its tests can't be listed: {}", output.status));
+    }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+    Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
-/// Runs those of a program's tests that are wanted; whether each passed, or `None` where it was ignored.
+/// Runs those of a program's tests that are wanted, and says what became of each of them.
 pub(crate) fn run(
     built: &Built,
     store: &str,
     names: &[String],
     is_wanted: impl Fn(&String) -> bool,
-) -> BTreeMap<String, Option<bool>> {
-    let mut command = command(built, store);
-    command.arg("--exact");
-    let mut wanted = 0;
-    for name in names {
-        if is_wanted(name) {
-            wanted += 1;
-        } else {
-            command.args(["--skip", name]);
-        }
-    }
-    println!("== {} {store}: {wanted} tests", built.executable.display());
-    if wanted == 0 {
+) -> BTreeMap<String, Came> {
+    let (wanted, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_wanted(name));
+    println!("== {} {store}: {} tests", built.executable.display(), wanted.len());
+    if wanted.is_empty() {
         return BTreeMap::new();
     }
+    let mut command = command(built, store);
+    command.arg("--exact");
+    for name in others {
+        command.args(["--skip", name]);
+    }
     let mut child = command.stdout(Stdio::piped()).spawn().expect("a test can be run");
-    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    let mut results = BTreeMap::new();
-    for line in lines.map_while(Result::ok) {
+    let output = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut said = BTreeMap::new();
+    for line in output.split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
         if line.starts_with("test ") || line.contains("panicked") {
             println!("{line}");
         }
-        results.extend(result(&line));
+        said.extend(reading::result(&line));
     }
-    let _ = child.wait();
-    results
-}
-
-/// What a line of a test program's output says about one test.
-fn result(line: &str) -> Option<(String, Option<bool>)> {
-    let (name, word) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
-    let passed = match word {
-        "ok" => Some(true),
-        word if word.starts_with("ignored") => None,
-        _ => Some(false),
-    };
-    // Names stand in columns.
-    Some((name.split_whitespace().collect::<Vec<_>>().join(" "), passed))
+    let ended = child.wait().expect("a test can be waited for");
+    reading::complete(&wanted, &said, ended.success(), &ended.to_string())
 }

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use distlock_core::{LockBackend, LockClient, Result};
-use libtest_mimic::{Arguments, Completion, Trial};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use crate::grid::Store;
 use crate::{Partition, ServiceSet, SmallDisk, lockprobe};
@@ -117,21 +117,26 @@ impl Cell {
         Trial::ignorable_test(self.name(), move || {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
             let runtime = builder.worker_threads(2).enable_all().build()?;
+            let is_required = std::env::var("CONFORMANCE_REQUIRE").is_ok_and(|value| value == "1");
             // Some machines have no right to make such things.
             if let Err(missing) = self.missing() {
-                return Ok(Completion::ignored_with(missing));
+                return without(missing, is_required);
             }
-            let required = std::env::var("CONFORMANCE_REQUIRE").is_ok_and(|value| value == "1");
             if let Some(group) = self.group
                 && let Err(missing) = runtime.block_on(ServiceSet::available(&[group]))
             {
-                return if required { Err(missing.into()) } else { Ok(Completion::ignored_with(missing)) };
+                return without(missing, is_required);
             }
             let rig = Rig::new(self.name(), self.fault, self.store, self.group, connect);
             runtime.block_on((self.run)(rig));
             Ok(Completion::Completed)
         })
     }
+}
+
+/// What becomes of a cell on a machine that lacks something.
+fn without(missing: String, is_required: bool) -> std::result::Result<Completion, Failed> {
+    if is_required { Err(missing.into()) } else { Ok(Completion::ignored_with(missing)) }
 }
 
 /// The `main` of a program with the cells of these stores, of which `connect` makes clients. It starts itself again as
@@ -177,5 +182,13 @@ mod tests {
         assert_eq!(ours, named);
         let names: BTreeSet<_> = cells.iter().map(Cell::name).collect();
         assert_eq!(names.len(), cells.len());
+    }
+
+    #[test]
+    fn what_is_missing_fails_where_all_has_to_run() {
+        let of = |is_required| without("no network namespaces here".to_owned(), is_required);
+        let failed = of(true).err().and_then(|failed| failed.message().map(str::to_owned));
+        assert!(failed.is_some_and(|text| text.contains("namespaces")));
+        assert!(matches!(of(false), Ok(Completion::Ignored { reason: Some(_) })));
     }
 }

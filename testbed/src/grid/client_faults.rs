@@ -2,12 +2,12 @@
 
 use super::Class::{Absent as X, Delayed as D, Fenced as F, Safe as S};
 use super::Evidence::{Case, Cell, Test};
-use super::Fault;
 use super::Store::{self, Etcd, Failover, Memory, Mysql, Postgres, Redis, Redlock, Sqlite, Zk};
+use super::{ALONE, BETWEEN, Fault};
 
 const SHARED: &[Store] = &[Sqlite, Postgres, Mysql, Redis, Failover, Redlock, Etcd, Zk];
 const ALL: &[Store] = &[Memory, Sqlite, Postgres, Mysql, Redis, Failover, Redlock, Etcd, Zk];
-const ALONE: (Store, &str) = (Memory, "the store lives in the process itself");
+const SENT_LATE: &str = "the renewal is sent late, not held up on its way";
 
 pub(super) const ROWS: &[Fault] = &[
     Fault {
@@ -58,7 +58,7 @@ pub(super) const ROWS: &[Fault] = &[
             Case("ambiguity::a_grant_whose_answer_was_lost_can_be_asked_for_again"),
             Case("wire::a_grant_whose_answer_was_lost_is_the_same_grant"),
         ],
-        notes: &[],
+        notes: &[(Memory, BETWEEN), (Sqlite, BETWEEN), (Failover, BETWEEN), (Redlock, BETWEEN)],
     },
     Fault {
         id: "F06",
@@ -66,10 +66,10 @@ pub(super) const ROWS: &[Fault] = &[
         classes: [S; 9],
         shown: &[
             Case("ambiguity::a_release_whose_answer_was_lost_can_be_asked_for_again"),
-            Case("cancellation::a_release_dropped_at_any_point_still_happens"),
+            Case("cancellation::b023_a_release_dropped_at_any_point_still_happens"),
             Case("wire::clients_put_lost_answers_right"),
         ],
-        notes: &[],
+        notes: &[(Memory, BETWEEN), (Sqlite, BETWEEN), (Failover, BETWEEN), (Redlock, BETWEEN)],
     },
     Fault {
         id: "F07",
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Fault] = &[
             Case("renewal::it_never_brings_back_a_released_lock"),
             Case("wire::a_late_renewal_brings_nothing_back"),
         ],
-        notes: &[],
+        notes: &[(Memory, SENT_LATE), (Sqlite, SENT_LATE), (Failover, SENT_LATE), (Redlock, SENT_LATE)],
     },
     Fault {
         id: "F08",
@@ -102,7 +102,7 @@ pub(super) const ROWS: &[Fault] = &[
         title: "a holder's task panics or is aborted",
         classes: [S; 9],
         shown: &[
-            Case("guard::a_guard_in_an_aborted_task_releases"),
+            Case("guard::b024_a_guard_in_an_aborted_task_releases"),
             Case("guard::a_guard_dropped_in_a_panic_releases"),
             Case("watchdog::it_ends_with_a_panicking_holder"),
         ],
@@ -128,6 +128,6 @@ pub(super) const ROWS: &[Fault] = &[
             Case("wire::a_late_release_leaves_the_successor_alone"),
             Case("wire::doubled_requests_leave_the_successor_alone"),
         ],
-        notes: &[],
+        notes: &[(Memory, BETWEEN), (Sqlite, BETWEEN), (Failover, BETWEEN), (Redlock, BETWEEN)],
     },
 ];

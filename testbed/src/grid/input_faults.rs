@@ -2,10 +2,11 @@
 
 use super::Class::{Absent as X, Delayed as D, Safe as S};
 use super::Evidence::{Case, Cell, Test};
-use super::Fault;
 use super::Store::{self, Etcd, Failover, Memory, Mysql, Postgres, Redis, Redlock, Sqlite, Zk};
+use super::{ALONE, FILE, Fault};
 
 const FEW: &str = "not run: it is a single server's connection several times, and that is tested there";
+const NO_EVICTION: &str = "it evicts nothing";
 
 /// A test of a backend's program, about these stores.
 const fn test(
@@ -63,12 +64,8 @@ pub(super) const ROWS: &[Fault] = &[
             test(&[Sqlite], "distlock-sql", "sqlite", "a_newer_layout_asks_for_an_upgrade"),
             test(&[Postgres, Mysql], "distlock-sql", "servers", "other_versions_are_refused"),
             test(&[Postgres, Mysql], "distlock-sql", "servers", "tables_that_go_are_made_anew"),
-            test(
-                &[Postgres, Mysql],
-                "distlock-sql",
-                "servers",
-                "b106_a_database_that_takes_no_writes_is_not_busy",
-            ),
+            test(&[Postgres], "distlock-sql", "servers", "b106_a_database_that_takes_no_writes_is_not_busy"),
+            test(&[Mysql], "distlock-sql", "operations", "b106_a_server_that_takes_no_writes_is_not_busy"),
             test(&[Redis], "distlock-redis", "redis", "a_replica_grants_nothing"),
             test(
                 &[Failover],
@@ -78,7 +75,14 @@ pub(super) const ROWS: &[Fault] = &[
             ),
             test(&[Zk], "distlock-zk", "operations", "a_lock_s_node_may_go_between_its_making_and_a_place_s"),
         ],
-        notes: &[(Redlock, "there is no schema"), (Etcd, "there is no schema")],
+        notes: &[
+            (Memory, "there is no schema"),
+            (Redis, "there is no schema; a replica takes no writes"),
+            (Failover, "there is no schema; a master that became a replica takes no writes"),
+            (Redlock, "there is no schema"),
+            (Etcd, "there is no schema"),
+            (Zk, "its schema is the locks' nodes, which the server deletes when they are empty"),
+        ],
     },
     Fault {
         id: "F26",
@@ -104,7 +108,13 @@ pub(super) const ROWS: &[Fault] = &[
             ),
             test(&[Zk], "distlock-zk", "operations", "nodes_for_their_creator_are_for_its_credentials_alone"),
         ],
-        notes: &[(Redlock, FEW)],
+        notes: &[
+            ALONE,
+            (
+                Redlock,
+                "within the client's process, between client and backend; a server's own refusal is tested with one",
+            ),
+        ],
     },
     Fault {
         id: "F27",
@@ -129,7 +139,7 @@ pub(super) const ROWS: &[Fault] = &[
             test(&[Etcd], "distlock-etcd", "operations", "a_stranger_s_authority_is_refused"),
             test(&[Zk], "distlock-zk", "operations", "an_encrypted_session_works_and_others_are_refused"),
         ],
-        notes: &[(Redlock, FEW)],
+        notes: &[ALONE, FILE, (Redlock, FEW)],
     },
     Fault {
         id: "F28",
@@ -146,14 +156,14 @@ pub(super) const ROWS: &[Fault] = &[
         title: "a guard is dropped outside of a runtime",
         classes: [S; 9],
         shown: &[
-            Case("guard::a_guard_dropped_outside_a_runtime_releases"),
+            Case("guard::b132_a_guard_dropped_outside_a_runtime_releases"),
             Case("guard::a_guard_dropped_in_a_panic_releases"),
         ],
         notes: &[],
     },
     Fault {
         id: "F30",
-        title: "one client holds very many locks",
+        title: "one client holds hundreds of locks",
         classes: [S; 9],
         shown: &[
             Case("watchdog::many_locks_are_kept"),
@@ -165,19 +175,25 @@ pub(super) const ROWS: &[Fault] = &[
     },
     Fault {
         id: "F31",
-        title: "very many wait for one key, and some leave",
+        title: "hundreds wait for one key, and some leave",
         classes: [S; 9],
         shown: &[Case("fairness::a_herd_with_quitters_is_served"), Case("limits::waiters_are_bounded")],
         notes: &[],
     },
     Fault {
         id: "F32",
-        title: "very many keys are used once",
+        title: "hundreds of keys are each used once",
         classes: [S; 9],
         shown: &[
             Case("limits::idle_keys_leave_no_record"),
             test(&[Sqlite], "distlock-sql", "sqlite", "one_key_after_another_does_not_pile_up"),
             test(&[Postgres, Mysql], "distlock-sql", "servers", "b110_nothing_is_kept_of_keys_that_are_free"),
+            test(
+                &[Postgres, Mysql],
+                "distlock-sql",
+                "servers",
+                "a_hundred_thousand_keys_leave_little_behind",
+            ),
             test(&[Redis], "distlock-redis", "scenarios", "b115_idle_keys_leave_nothing_for_ever"),
             test(&[Zk], "distlock-zk", "scenarios", "b126_idle_locks_leave_no_nodes"),
         ],
@@ -202,24 +218,31 @@ pub(super) const ROWS: &[Fault] = &[
             ),
             test(&[Postgres, Mysql], "distlock-sql", "servers", "a_deadline_beyond_its_own_ttl_is_cut"),
             test(
-                &[Redis, Failover],
+                &[Redis],
                 "distlock-redis",
                 "scenarios",
                 "b118_a_record_by_another_hand_is_told_and_can_be_cleared",
             ),
             test(
+                &[Failover],
+                "distlock-redis",
+                "failover",
+                "a_record_by_another_hand_is_told_and_can_be_cleared",
+            ),
+            test(
                 &[Redlock],
                 "distlock-redis",
                 "redlock",
-                "a_repeat_that_a_rival_s_leftover_hinders_takes_nothing_back",
+                "records_by_another_hand_count_as_a_majority_and_can_be_cleared",
             ),
             test(&[Etcd], "distlock-etcd", "operations", "a_damaged_record_is_named_and_replaced_by_force"),
-            test(&[Zk], "distlock-zk", "scenarios", "b128_nested_names_are_locks_of_their_own"),
             test(&[Zk], "distlock-zk", "scenarios", "b131_strange_numbers_keep_their_order"),
+            test(&[Zk], "distlock-zk", "scenarios", "b128_nested_names_are_locks_of_their_own"),
         ],
         notes: &[
             (Memory, "nobody else gets at its records"),
-            (Failover, "the scripts and records are those of a single server"),
+            (Failover, "on a Cluster; Sentinel's records are those of a single server"),
+            (Zk, "another program's nodes in a lock's own, and below them"),
         ],
     },
     Fault {
@@ -228,24 +251,34 @@ pub(super) const ROWS: &[Fault] = &[
         classes: [X, D, D, D, D, D, D, D, D],
         shown: &[
             Cell(&[Sqlite, Postgres, Mysql, Redis, Etcd]),
-            test(
-                &[Postgres, Mysql],
-                "distlock-sql",
-                "servers",
-                "b106_a_database_that_takes_no_writes_is_not_busy",
-            ),
+            test(&[Postgres], "distlock-sql", "servers", "b106_a_database_that_takes_no_writes_is_not_busy"),
+            test(&[Mysql], "distlock-sql", "operations", "b106_a_server_that_takes_no_writes_is_not_busy"),
             test(&[Redis], "distlock-redis", "redis", "a_full_server_refuses_grants_but_takes_locks_back"),
-            test(&[Failover], "distlock-redis", "failover", "a_shard_that_is_down_costs_its_own_locks_alone"),
-            test(&[Redlock], "distlock-redis", "redlock", "a_server_without_its_data_holds_off"),
+            test(
+                &[Failover],
+                "distlock-redis",
+                "failover",
+                "a_full_node_refuses_grants_but_takes_locks_back",
+            ),
+            test(
+                &[Redlock],
+                "distlock-redis",
+                "redlock",
+                "full_servers_grant_nothing_as_a_majority_but_take_locks_back",
+            ),
             test(
                 &[Etcd],
                 "distlock-etcd",
                 "operations",
                 "a_full_store_says_so_and_still_renews_and_releases",
             ),
-            test(&[Zk], "distlock-zk", "operations", "a_server_that_demands_sasl_is_named"),
         ],
-        notes: &[(Memory, "there is no server")],
+        notes: &[
+            (Memory, "there is no server"),
+            (Failover, "a node of a Cluster whose memory is full"),
+            (Redlock, "servers whose memory is full"),
+            (Zk, "not run: nothing fills a server's disk yet"),
+        ],
     },
     Fault {
         id: "F41",
@@ -263,9 +296,15 @@ pub(super) const ROWS: &[Fault] = &[
             Cell(&[Redlock]),
         ],
         notes: &[
+            (Memory, NO_EVICTION),
+            (Sqlite, NO_EVICTION),
+            (Postgres, NO_EVICTION),
+            (Mysql, NO_EVICTION),
             (Redis, "such a server is refused"),
             (Failover, "such a server is refused"),
             (Redlock, "such a server is refused"),
+            (Etcd, NO_EVICTION),
+            (Zk, NO_EVICTION),
         ],
     },
     Fault {
@@ -276,8 +315,14 @@ pub(super) const ROWS: &[Fault] = &[
             Case("wire::an_answer_that_comes_too_late_is_nobody_else_s"),
             Case("network::resets_do_not_cost_the_lock"),
             test(&[Postgres], "distlock-sql", "advisory", "a_pooler_that_changes_sessions_is_refused"),
+            test(&[Postgres], "distlock-sql", "advisory", "who_leaves_early_harms_nobody"),
             test(&[Postgres], "distlock-sql", "advisory", "a_pooler_that_keeps_sessions_is_fine"),
         ],
-        notes: &[(Failover, "clients go to the addresses that the servers announce"), (Redlock, FEW)],
+        notes: &[
+            ALONE,
+            FILE,
+            (Failover, "clients go to the addresses that the servers announce"),
+            (Redlock, FEW),
+        ],
     },
 ];

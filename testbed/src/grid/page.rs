@@ -8,8 +8,24 @@ use super::{Cell, Class, Fault, Store, faults};
 const HEAD: &str = "
 # What happens under faults
 
-Each fault below was brought about on each store, on real servers and in real processes. A cell says what it may do to a
-lock at worst, and stands here only while what is named for it passes. `make faults F=F13 B=etcd` runs the cell again.
+Each fault below was brought about on each store, but for the cells that say *not run*. The stores are real servers and real
+files throughout, and `memory` is itself; by what means the fault came is told by the names of what shows it:
+
+| what shows it | by what means |
+|---|---|
+| `cells: …` | processes, clocks, networks and disks, in the same steps on every store; below it stands what was done |
+| `crash::…` | clients in processes of their own, which are stopped or killed |
+| `server::…` | the server's process, which is stopped or killed, with its data or without |
+| `network::…`, `wire::…` | a proxy between client and server that cuts, loses, delays and doubles |
+| any other case of the suite | a client's calls, and what happens to them within its process, between client and backend |
+| a test of a backend, with its file | the means of that test, which may stand for the fault: see the notes |
+
+A cell says what the fault may do to a lock at worst, and stands here only while what is named for it passes.
+`make faults F=F13 B=etcd` runs the cell again.
+
+A client knows its lock is valid until an instant on a clock that goes on while the client is stopped, so nobody *knows* that
+it holds a lock that another one holds (H1) by a stop alone. But code that does not look again acts as if it did: F01 counts
+only if a stopped holder wrote after its successor had been granted the lock, and an unfenced resource lost an update by that.
 
 | in the table | means |
 |---|---|

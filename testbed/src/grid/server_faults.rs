@@ -2,10 +2,8 @@
 
 use super::Class::{Absent as X, Delayed as D, Fenced as F, Safe as S, Unpromised as N};
 use super::Evidence::{Case, Cell, Test};
-use super::Fault;
 use super::Store::{self, Etcd, Failover, Memory, Mysql, Postgres, Redis, Redlock, Sqlite, Zk};
-
-const ALONE: (Store, &str) = (Memory, "the store lives in the process itself");
+use super::{ALONE, BETWEEN, FILE, Fault};
 
 /// A test of a backend's program, about these stores.
 const fn test(
@@ -31,6 +29,10 @@ pub(super) const ROWS: &[Fault] = &[
         notes: &[
             (Memory, "the clock of the store is the client's"),
             (Sqlite, "the clock of the store is the client's"),
+            (
+                Failover,
+                "run with Sentinel alone: a cluster takes such a jump for the silence of all its other servers",
+            ),
             (Redlock, "the clocks of a minority do nothing; here all of them jump"),
             (
                 Etcd,
@@ -49,19 +51,25 @@ pub(super) const ROWS: &[Fault] = &[
                 &[Sqlite],
                 "distlock-sql",
                 "sqlite",
+                "a_file_whose_only_program_was_killed_keeps_its_lease_to_the_end",
+            ),
+            test(
+                &[Sqlite],
+                "distlock-sql",
+                "sqlite",
                 "a_lease_from_before_a_reboot_is_not_void_and_runs_out_after_its_ttl",
             ),
             test(
                 &[Failover],
                 "distlock-redis",
                 "failover",
-                "every_client_works_again_after_the_master_was_killed",
+                "b035_every_client_works_again_after_the_master_was_killed",
             ),
             test(
                 &[Failover],
                 "distlock-redis",
                 "failover",
-                "every_client_works_again_after_a_node_was_killed",
+                "b035_every_client_works_again_after_a_node_was_killed",
             ),
             test(
                 &[Redlock],
@@ -73,6 +81,7 @@ pub(super) const ROWS: &[Fault] = &[
         ],
         notes: &[
             ALONE,
+            (Sqlite, "its programs stand for the server; a reboot is another boot's number"),
             (Redis, "with `appendonly yes`; without it a restart frees locks, and the next token is higher"),
             (Failover, "the replica that takes over may lack the last grants"),
             (Redlock, "a restarted server abstains for a ttl, whatever it kept"),
@@ -138,8 +147,11 @@ pub(super) const ROWS: &[Fault] = &[
             test(&[Zk], "distlock-zk", "operations", "a_killed_leader_costs_no_lock"),
         ],
         notes: &[
+            ALONE,
+            FILE,
             (Postgres, "safe with a synchronous standby; the cell has an asynchronous one"),
             (Mysql, "the replica is asynchronous"),
+            (Redis, "it is alone; with replicas it is `redis-failover`"),
             (Redlock, "its servers know nothing of each other"),
         ],
     },
@@ -149,8 +161,8 @@ pub(super) const ROWS: &[Fault] = &[
         classes: [X, X, D, D, D, F, D, D, D],
         shown: &[
             Cell(&[Postgres, Mysql]),
-            Case("network::silence_ends_in_a_loss_by_the_deadline"),
-            Case("network::a_silenced_holder_is_succeeded"),
+            Case("network::b006_silence_ends_in_a_loss_by_the_deadline"),
+            Case("network::b005_a_silenced_holder_is_succeeded"),
             test(&[Failover], "distlock-redis", "failover", "a_master_that_comes_back_is_not_used"),
             test(&[Failover], "distlock-redis", "failover", "a_node_that_comes_back_is_not_used"),
             test(&[Redlock], "distlock-redis", "redlock", "no_promise_breaks_while_a_minority_is_hurt"),
@@ -174,7 +186,7 @@ pub(super) const ROWS: &[Fault] = &[
                 "a_minority_that_is_cut_off_with_a_holder_breaks_no_promise",
             ),
         ],
-        notes: &[ALONE, (Failover, "an old master without contact; a stopped one stands for it")],
+        notes: &[ALONE, FILE, (Failover, "an old master without contact; a stopped one stands for it")],
     },
     Fault {
         id: "F14",
@@ -193,7 +205,7 @@ pub(super) const ROWS: &[Fault] = &[
             ),
             test(&[Redlock], "distlock-redis", "redlock", "b040_one_slow_server_holds_up_no_call"),
         ],
-        notes: &[],
+        notes: &[(Memory, BETWEEN), (Failover, BETWEEN)],
     },
     Fault {
         id: "F15",
@@ -220,6 +232,7 @@ pub(super) const ROWS: &[Fault] = &[
             ),
         ],
         notes: &[
+            ALONE,
             (Sqlite, "its one writer stands for the pool"),
             (Redis, "one connection carries all calls"),
             (Failover, "one connection a server carries all calls"),
@@ -230,7 +243,7 @@ pub(super) const ROWS: &[Fault] = &[
     },
     Fault {
         id: "F16",
-        title: "a thousand wait for one release",
+        title: "fifty or more wait for one release",
         classes: [S, S, D, D, D, D, D, S, S],
         shown: &[
             Case("waiting::a_herd_asks_no_more_than_a_pair"),
@@ -267,7 +280,7 @@ pub(super) const ROWS: &[Fault] = &[
             test(&[Etcd], "distlock-etcd", "scenarios", "b057_nor_is_one_that_was_compacted_by_then"),
             test(&[Postgres], "distlock-sql", "servers", "a_listener_that_was_ended_listens_again"),
         ],
-        notes: &[],
+        notes: &[(Memory, BETWEEN), (Sqlite, BETWEEN), (Failover, BETWEEN), (Redlock, BETWEEN)],
     },
     Fault {
         id: "F19",
@@ -290,7 +303,7 @@ pub(super) const ROWS: &[Fault] = &[
                 "b067_a_session_that_ends_in_silence_is_noticed_and_replaced",
             ),
         ],
-        notes: &[],
+        notes: &[(Memory, BETWEEN), (Sqlite, BETWEEN), (Failover, BETWEEN), (Redlock, BETWEEN)],
     },
     Fault {
         id: "F20",
@@ -336,7 +349,11 @@ pub(super) const ROWS: &[Fault] = &[
         ],
         notes: &[
             (Redlock, "tokens rise all the same while the servers' clocks agree"),
-            (Etcd, "raise the token floor after a restore from a backup"),
+            (
+                Etcd,
+                "its counter is the store's revision, and goes with all data alone (F11), not by itself; raise the token floor \
+                 after a restore from a backup",
+            ),
             (Zk, "raise the token floor after a restore from a backup"),
         ],
     },
@@ -360,14 +377,10 @@ pub(super) const ROWS: &[Fault] = &[
                 "b114_a_switch_by_hand_shows_as_unavailable_at_most",
             ),
             test(&[Redlock], "distlock-redis", "redlock", "a_server_that_was_down_votes_when_it_is_back"),
-            test(
-                &[Etcd],
-                "distlock-etcd",
-                "failover",
-                "every_client_works_again_after_all_members_were_killed",
-            ),
+            test(&[Etcd], "distlock-etcd", "failover", "every_client_works_on_while_each_member_is_replaced"),
+            test(&[Etcd], "distlock-etcd", "failover", "b074_renewals_go_on_under_each_new_leader"),
             test(&[Zk], "distlock-zk", "scenarios", "b083_other_servers_cost_no_lock"),
         ],
-        notes: &[ALONE],
+        notes: &[ALONE, FILE, (Redlock, "a server that comes back stands for its successor")],
     },
 ];

@@ -23,13 +23,13 @@ mod process;
 mod scripted;
 mod work;
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use distlock_conformance::history::{Event, Recorder, What};
+use distlock_conformance::history::{self, Event, Recorder, What};
 use distlock_conformance::recording::{Canary, Recorded};
 use distlock_core::{LockBackend, LockClient, Result};
 use tokio::sync::watch;
@@ -125,8 +125,13 @@ async fn contend(client: LockClient, log: Arc<Recorder>, work: Work) {
         let contender = Contender::new(&work, number, client.clone(), Arc::clone(&log));
         tokio::spawn(contender.contend(stop.clone()))
     });
+    let own = work.own.iter().map(|key| {
+        let alone = work.clone().keys([key.clone()]);
+        let contender = Contender::new(&alone, work.contenders, client.clone(), Arc::clone(&log));
+        tokio::spawn(contender.contend(stop.clone()))
+    });
     // All of them, before the first is waited for.
-    let contenders: Vec<_> = contenders.collect();
+    let contenders: Vec<_> = contenders.chain(own).collect();
     for contender in contenders {
         contender.await.expect("no contender panics");
     }
@@ -136,23 +141,45 @@ async fn contend(client: LockClient, log: Arc<Recorder>, work: Work) {
 fn end_of_orders() -> watch::Receiver<bool> {
     let (over, stop) = watch::channel(false);
     std::thread::spawn(move || {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        let _ = io::stdin().read_to_end(&mut Vec::new());
         let _ = over.send(true);
     });
     stop
 }
 
-/// What all probes that wrote into `folder` lived through.
+/// What all probes that wrote into `folder` lived through. The line that a killed one was writing is left out.
 ///
 /// # Errors
-/// If a history can't be read.
-pub fn histories(folder: &Path) -> std::io::Result<Vec<Event>> {
-    let mut events = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "jsonl") {
-            events.extend(Recorder::read(&path)?);
-        }
+/// If a history can't be read, or is damaged elsewhere than at its end.
+pub fn histories(folder: &Path) -> io::Result<Vec<Event>> {
+    history::read_folder(folder).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use distlock_core::Clock;
+
+    use super::*;
+
+    #[test]
+    fn only_the_line_that_a_killed_probe_was_writing_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = folder.path().join("1.jsonl");
+        let log = Recorder::to_file(Clock::system(), &whole).unwrap();
+        log.record("k", "o", What::End { delay: 1 });
+        log.record("k", "o", What::End { delay: 2 });
+        let lines = std::fs::read(&whole).unwrap();
+        let count = || histories(folder.path()).map(|events| events.len());
+        assert_eq!(count().unwrap(), 2);
+
+        std::fs::write(folder.path().join("2.jsonl"), &lines[..lines.len() - 9]).unwrap();
+        std::fs::write(folder.path().join("3.jsonl"), &lines[..9]).unwrap();
+        std::fs::write(folder.path().join("4.jsonl"), "").unwrap();
+        assert_eq!(count().unwrap(), 3);
+
+        let damaged = [&lines[..9], b"\n", &lines].concat();
+        std::fs::write(folder.path().join("5.jsonl"), damaged).unwrap();
+        let said = count().unwrap_err().to_string();
+        assert!(said.contains("5.jsonl, line 1: "), "{said}");
     }
-    Ok(events)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use distlock_conformance::history::Recorder;
 use distlock_conformance::recording::{Register, Tracked};
-use distlock_core::{ErrorKind, LockClient, LockKey, LockOptions, LockState, WaitPolicy};
+use distlock_core::{ErrorKind, LockClient, LockKey, LockOptions, LockRecord, LockState, Result, WaitPolicy};
 use tokio::sync::mpsc;
 
 use super::contender::{Place, blocking};
@@ -17,6 +17,8 @@ use super::scripted::millis;
 
 /// How long a waiter of a crowd waits.
 const FOR_LONG: Duration = Duration::from_secs(120);
+/// How many locks are listed at most.
+const LISTED: usize = 100;
 
 /// What a scripted probe was summoned for, if this process is one.
 pub(super) fn summoned() -> Option<(String, PathBuf)> {
@@ -88,11 +90,31 @@ impl Obedient {
                 failed: self.failed.load(Ordering::Relaxed),
             },
             Order::Churn { prefix, ttl, within } => self.churn(&prefix, ttl, within).await,
+            Order::Probe => match self.client.probe().await {
+                Ok(_) => Answer::Ready,
+                Err(error) => Answer::Failed { text: error.to_string() },
+            },
+            Order::List { prefix } => match self.list(&prefix).await {
+                Ok(locks) => Answer::Listed { locks },
+                Err(error) => Answer::Failed { text: error.to_string() },
+            },
             Order::Clock => {
                 let since = SystemTime::UNIX_EPOCH.elapsed().expect("it is after 1970");
                 Answer::Clock { millis: millis(since) }
             }
         }
+    }
+
+    /// The key of each, and by whom it is held.
+    async fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        let records = self.client.admin()?.list(prefix.as_bytes(), None, LISTED).await?;
+        let text = |record: &LockRecord| {
+            let owners: Vec<_> = record.holders.iter().map(|holder| holder.owner.to_string()).collect();
+            let waiters = record.waiters.unwrap_or(0);
+            format!("`{}`, held by {owners:?}, with {waiters} waiting", record.key)
+        };
+        let left = |record: &&LockRecord| !record.holders.is_empty() || record.waiters.unwrap_or(0) > 0;
+        Ok(records.iter().filter(left).map(text).collect())
     }
 
     fn held(&mut self) -> &mut Held {

@@ -28,6 +28,10 @@ pub enum Order {
     Churn { prefix: String, ttl: u64, within: u64 },
     /// Say what the wall clock shows, in milliseconds since 1970.
     Clock,
+    /// Ask the store how it is, which connects to each of its servers.
+    Probe,
+    /// Say which locks are held or waited for whose keys begin like this.
+    List { prefix: String },
 }
 
 /// One answer.
@@ -48,6 +52,7 @@ pub enum Answer {
     Served { served: u64, failed: u64 },
     Churned { rounds: u64, failed: Option<String> },
     Clock { millis: u64 },
+    Listed { locks: Vec<String> },
 }
 
 /// What a scripted probe has to know.

@@ -137,6 +137,11 @@ impl Target for ProbeSlot {
         matches!(action, Action::Pause | Action::Restart)
     }
 
+    /// Four ttls where the usual is two: some of its stops are far longer than its locks live.
+    fn longest(&self, action: Action, usual: Duration) -> Duration {
+        if action == Action::Pause { usual * 2 } else { usual }
+    }
+
     async fn begin(&self, action: Action) {
         let mut state = self.state.lock().await;
         match action {
@@ -153,6 +158,8 @@ impl Target for ProbeSlot {
                 state.seed = state.seed.wrapping_add(1_000_000_007);
                 let mut work = self.work.clone();
                 work.seed = state.seed;
+                // What the one before left behind is not in its way.
+                work.own = work.own.map(|own| format!("{own}-{:x}", work.seed));
                 state.probe = Some(Probe::start(Probe::this_program_at(self.place.as_ref()), &work));
             }
         }

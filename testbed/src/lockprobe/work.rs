@@ -17,6 +17,9 @@ pub struct Work {
     pub seed: u64,
     /// The keys (default: three).
     pub keys: Vec<String>,
+    /// A key that no other probe has, for one contender more (default: none). Nothing but a trouble keeps the probe
+    /// from its lock.
+    pub own: Option<String>,
     /// How many contend at a time (default: 3).
     pub contenders: u64,
     /// The ttl of the locks (default: 1 s).
@@ -36,6 +39,7 @@ impl Work {
             folder: folder.into(),
             seed,
             keys: ["one", "two", "three"].map(str::to_owned).into(),
+            own: None,
             contenders: 3,
             ttl: Duration::from_secs(1),
             patience: Duration::from_secs(3),

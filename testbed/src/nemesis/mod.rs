@@ -58,7 +58,7 @@ impl Nemesis {
         }
     }
 
-    /// How long a trouble (default: 3 s) and the rest after it (default: 2 s) may last at most.
+    /// How long a trouble (default: 3 s; a target may set its own) and the rest after it (default: 2 s) may last at most.
     #[must_use]
     pub const fn pace(mut self, trouble: Duration, rest: Duration) -> Self {
         self.trouble = trouble;
@@ -84,7 +84,7 @@ impl Nemesis {
     async fn step(&mut self, began: Instant) {
         let (number, action) = self.choices[self.rng.usize(..self.choices.len())];
         let target = Arc::clone(&self.targets[number]);
-        let trouble = self.trouble.mul_f64(self.rng.f64());
+        let trouble = target.longest(action, self.trouble).mul_f64(self.rng.f64());
         let from = self.clock.now();
         eprintln!("nemesis: {:8.3?} {action:?} {} for {trouble:.3?}", from.since(began), target.name());
         target.begin(action).await;

@@ -1,5 +1,7 @@
 //! What can be hurt, and how.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use distlock_conformance::{Data, Server};
 
@@ -27,6 +29,12 @@ pub trait Target: Send + Sync {
 
     /// Whether it can be hurt in this way.
     fn suffers(&self, action: Action) -> bool;
+
+    /// How long it may suffer this at most, where most may for `usual`.
+    fn longest(&self, action: Action, usual: Duration) -> Duration {
+        let _ = action;
+        usual
+    }
 
     /// Begins the trouble.
     async fn begin(&self, action: Action);

@@ -13,7 +13,7 @@ use crate::support::{Missing, block_on, trial, until};
 const GROUPS: [(&str, &str); 10] = [
     ("etcd", "etcd"),
     ("etcd3", "e1"),
-    ("etcd35", "etcd35"),
+    ("etcd35", "n1"),
     ("zk", "zk"),
     ("zk3", "z2"),
     ("postgres", "postgres"),

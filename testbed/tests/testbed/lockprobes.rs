@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_conformance::history::{Event, Promises, What};
-use distlock_core::{LockBackend, Result};
+use distlock_core::{LockBackend, LockClient, Result};
 use distlock_sql::sqlite::{SqliteBackend, SqliteConfig};
 use distlock_testbed::lockprobe::{self, Probe, Work};
 use distlock_testbed::{Action, Soak};
@@ -19,6 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("lockprobes::a_sound_store_stands_the_nemesis", &nothing, sound()),
         trial("lockprobes::a_store_that_excludes_nobody_is_found_out", &nothing, unsound()),
+        trial("lockprobes::a_lock_that_is_left_behind_is_named", &nothing, left_behind()),
         trial(
             "lockprobes::a_stopped_probe_is_succeeded_and_a_killed_one_leaves_its_history",
             &nothing,
@@ -52,8 +53,9 @@ async fn sound() {
     let folder = tempfile::tempdir().unwrap();
     let soak = Soak::new(work(folder.path(), false), 3, Duration::from_secs(8));
     let report = soak.run(Vec::new(), &[Action::Pause, Action::Restart], promises()).await;
-    assert!(report.violations.is_empty(), "{report}");
+    assert_eq!(report.complaints(), Vec::<String>::new(), "{report}");
     assert!(report.grants >= 10 && report.steps.len() >= 2, "{report}");
+    assert!(report.lost_without_fence > 0, "a holder was stopped: {report}");
 }
 
 async fn unsound() {
@@ -63,6 +65,18 @@ async fn unsound() {
     let checks: Vec<_> = report.violations.iter().map(|violation| violation.check).collect();
     assert!(checks.contains(&"H1"), "holds overlap: {report}");
     assert!(report.lost_without_fence > 0, "and it does harm: {report}");
+}
+
+async fn left_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = work(folder.path(), false);
+    let client = LockClient::new(connect(work.url.clone()).await.unwrap());
+    let held = client.lock("of nobody here").await.unwrap();
+    let soak = Soak::new(work, 1, Duration::from_secs(1));
+    let complaints = soak.run(Vec::new(), &[Action::Restart], promises()).await.complaints();
+    held.unlock().await.unwrap();
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(complaints[0].contains("of nobody here"), "{complaints:?}");
 }
 
 async fn stopped() {
