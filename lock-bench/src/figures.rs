@@ -40,6 +40,12 @@ pub struct Figures {
     /// The time that 99 % of the hand-offs did not exceed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handoff_p99_us: Option<f64>,
+    /// Of `processes`: the median of the hand-offs from one process to another alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub across_p50_us: Option<f64>,
+    /// Of `processes`: the median of the hand-offs inside of one process alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inside_p50_us: Option<f64>,
     /// Commands or statements that the store's backend sent for each operation.
     pub commands_per_op: Option<f64>,
     /// Jain's index over the contenders' operations: 1 when all had as many, 1/n when one had all.
@@ -101,6 +107,7 @@ pub struct Figures {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Traces {
     pub(crate) latency: Latency,
+    /// Of `processes`, those from one process to another alone.
     pub(crate) hand_off: Latency,
     /// Operations by contender.
     pub(crate) shares: Vec<u64>,
@@ -128,6 +135,8 @@ impl Figures {
             p999_us: rounded(tally.latency.micros(0.999)),
             handoff_p50_us: hand_off(0.5),
             handoff_p99_us: hand_off(0.99),
+            across_p50_us: None,
+            inside_p50_us: None,
             commands_per_op: None,
             fairness: rounded(jain(&tally.pairs)),
             least_share: least_share(&tally.pairs),
@@ -177,6 +186,19 @@ impl Figures {
         figures
     }
 
+    /// Adds the hand-offs of several processes, of which those inside of one tell nothing of the store.
+    pub(crate) fn hand_offs_of_processes(&mut self, across: Latency, inside: &Latency) {
+        let median = |kind: &Latency| (!kind.is_empty()).then(|| rounded(kind.micros(0.5)));
+        (self.across_p50_us, self.inside_p50_us) = (median(&across), median(inside));
+        self.traces.hand_off = across;
+    }
+
+    /// Adds the floor that was measured right beside.
+    pub(crate) fn floor_beside(&mut self, bare: &BareTally, elapsed: Duration) {
+        self.floor_p50_us = Some(rounded(bare.latency.micros(0.5)));
+        self.floor_ops_per_s = Some(rounded(per(bare.operations as f64, elapsed.as_secs_f64())));
+    }
+
     /// Adds what the operations cost.
     pub(crate) fn costs(&mut self, commands: Option<u64>, cpu: Duration) {
         self.commands(commands);
@@ -194,8 +216,7 @@ impl Figures {
 
     fn beside(&mut self, bare: &BareTally, spent: &Spent) {
         let p50 = bare.latency.micros(0.5);
-        self.floor_p50_us = Some(rounded(p50));
-        self.floor_ops_per_s = Some(rounded(per(bare.operations as f64, spent.elapsed.as_secs_f64())));
+        self.floor_beside(bare, spent.elapsed);
         self.floor_cpu_us_per_op = Some(cpu_us(spent.cpu, bare.operations));
         self.ratio = Some(rounded(per(self.p50_us, p50)));
     }

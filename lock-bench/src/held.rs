@@ -14,8 +14,10 @@ use crate::scenario::Scenario;
 
 /// Locks taken or released at once.
 const PARALLEL: usize = 64;
-/// Pause between two probes.
+/// The least pause between two probes.
 const PROBE_EVERY: Duration = Duration::from_millis(20);
+/// Probes in a ttl at most, so that they weigh as much beside the renewals whatever the ttl is.
+const PROBES_PER_TTL: u32 = 500;
 /// Probes between two looks at every lock.
 const PROBES_PER_LOOK: u32 = 10;
 
@@ -31,11 +33,11 @@ pub(crate) async fn run(
     let filled = Footprint::now(heap);
     let mut watch = Watch::over(&guards);
     let (started, cpu, commands) = (Instant::now(), cpu_time(), client.backend().commands_sent());
-    let mut probes = 0;
+    let (mut probes, pause) = (0, PROBE_EVERY.max(params.ttl / PROBES_PER_TTL));
     // At any one instant some call is under way; what is there for each lock is there all the time.
     let mut tasks = usize::MAX;
     while started.elapsed() < params.duration {
-        tokio::time::sleep(PROBE_EVERY).await;
+        tokio::time::sleep(pause).await;
         watch.probe(client, &guards).await?;
         probes += 1;
         tasks = tasks.min(Handle::current().metrics().num_alive_tasks());

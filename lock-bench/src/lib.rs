@@ -26,3 +26,8 @@ pub use figures::Figures;
 pub use options::{BenchOptions, Params};
 pub use run::run;
 pub use scenario::Scenario;
+
+// Here, since the example takes the recorder that this crate has anyway.
+#[cfg(all(doctest, feature = "metrics"))]
+#[doc = include_str!("../../docs/operations/observing.md")]
+mod observing_page {}

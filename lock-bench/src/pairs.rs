@@ -1,5 +1,6 @@
 //! Contenders of one process that take and release locks through a client.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ pub(crate) struct Pairs {
     options: LockOptions,
     params: Params,
     lanes: Vec<Lane>,
+    /// How often they have worked.
+    rounds: AtomicU32,
 }
 
 /// One lock, and what is seen of it.
@@ -77,14 +80,22 @@ impl Pairs {
                 })
             })
             .collect::<Result<_>>()?;
-        Ok(Self { client: client.clone(), options: params.lock_options(), params, lanes })
+        Ok(Self {
+            client: client.clone(),
+            options: params.lock_options(),
+            params,
+            lanes,
+            rounds: AtomicU32::new(0),
+        })
     }
 
     /// Lets all contenders work for `length`.
     pub(crate) async fn round(self: &Arc<Self>, length: Duration) -> Result<()> {
         let until = Instant::now() + length;
         let mut tasks = JoinSet::new();
-        for contender in 0..self.params.contenders {
+        let contenders = self.params.contenders;
+        let first = first_of(self.rounds.fetch_add(1, Ordering::Relaxed), contenders);
+        for contender in (first..contenders).chain(0..first) {
             let pairs = Arc::clone(self);
             tasks.spawn(async move { pairs.work(contender, until).await });
         }
@@ -156,6 +167,15 @@ impl Pairs {
     }
 }
 
+/// Who begins. Whoever comes first in a short round has one turn more in it, so that must be another one each time,
+/// and of a crowd in few rounds none far from the others.
+fn first_of(round: u32, contenders: usize) -> usize {
+    // The golden ratio's part of 2^32: no two rounds in a row begin near each other, and all places get their share.
+    const GOLDEN: u32 = 2_654_435_769;
+    let place = (u64::from(round.wrapping_mul(GOLDEN)) * contenders as u64) >> 32;
+    usize::try_from(place).unwrap_or(0)
+}
+
 impl Lane {
     fn note(&self, contender: usize, latency: Duration, hand_off: Option<Duration>, release: Release) {
         let mut tally = self.tally();
@@ -190,5 +210,15 @@ mod tests {
         assert!(!tally.hand_off.is_empty());
         pairs.plainly(3).await.unwrap();
         assert_eq!(pairs.take().operations(), 0, "not measured");
+    }
+
+    #[test]
+    fn each_contender_begins_about_as_often() {
+        let mut began = [0_u32; 8];
+        for round in 0..80 {
+            began[first_of(round, 8)] += 1;
+        }
+        assert!(began.iter().all(|times| (8..=12).contains(times)), "{began:?}");
+        assert_eq!(first_of(7, 1), 0);
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::contender::{ASKED, Answer, Hold, Holding, Job, READY, Report, Shift};
 use crate::figures::Figures;
+use crate::latency::Latency;
 use crate::options::Params;
 use crate::pairs::Tally;
 use crate::scenario::Scenario;
@@ -149,23 +150,41 @@ fn figures(info: &BackendInfo, params: Params, reports: &[Report]) -> Figures {
         tally.pairs.extend(&report.shares);
         tally.lost += report.lost;
     }
-    let mut holds: Vec<Hold> = reports.iter().flat_map(|report| report.holds.iter().copied()).collect();
-    holds.sort_by_key(|hold| hold.granted);
-    for hold in &holds {
+    let mut holds: Vec<(usize, Hold)> = reports
+        .iter()
+        .enumerate()
+        .flat_map(|(process, report)| report.holds.iter().map(move |hold| (process, *hold)))
+        .collect();
+    holds.sort_by_key(|(_, hold)| hold.granted);
+    for (_, hold) in &holds {
         let waited = hold.granted.saturating_sub(hold.called);
         tally.latency.record(Duration::from_nanos(waited + hold.done.saturating_sub(hold.ended)));
     }
-    for pair in holds.windows(2) {
-        if pair[1].called < pair[0].ended && pair[0].ended <= pair[1].granted {
-            tally.hand_off.record(Duration::from_nanos(pair[1].granted - pair[0].ended));
-        }
-    }
+    let (across, inside) = hand_offs(&holds);
+    tally.hand_off.add(&across);
+    tally.hand_off.add(&inside);
     let mut figures = Figures::of(info, Scenario::Processes, params, &tally, params.duration);
     let cpu = reports.iter().map(|report| report.cpu).sum();
     figures.costs(reports.iter().map(|report| report.commands).sum(), cpu);
     figures.rss_kib = reports.iter().filter_map(|report| report.rss_kib).max();
+    let holds: Vec<Hold> = holds.into_iter().map(|(_, hold)| hold).collect();
     figures.violations = violations(&holds);
+    figures.hand_offs_of_processes(across, &inside);
     figures
+}
+
+/// Of holds in the order of their grants, each with the number of its process: the hand-offs from one process to
+/// another, and those inside of one, which need no word from the store.
+fn hand_offs(holds: &[(usize, Hold)]) -> (Latency, Latency) {
+    let (mut across, mut inside) = (Latency::new(), Latency::new());
+    for pair in holds.windows(2) {
+        let [(from, before), (to, after)] = pair else { continue };
+        if after.called < before.ended && before.ended <= after.granted {
+            let kind = if from == to { &mut inside } else { &mut across };
+            kind.record(Duration::from_nanos(after.granted - before.ended));
+        }
+    }
+    (across, inside)
 }
 
 /// Of holds in the order of their grants: how many began before an earlier one had ended, or with a
@@ -194,6 +213,23 @@ mod tests {
         assert_eq!(violations(&[hold(1, 10, 20), hold(2, 19, 30)]), 1, "an overlap");
         assert_eq!(violations(&[hold(1, 10, 90), hold(2, 20, 30), hold(3, 40, 50)]), 2, "a long one");
         assert_eq!(violations(&[hold(2, 10, 20), hold(2, 30, 40)]), 1, "the same token");
+    }
+
+    #[test]
+    fn hand_offs_across_processes_are_told_from_those_inside_of_one() {
+        let micros = |token, granted: u64, ended: u64| hold(token, granted * 1000, ended * 1000);
+        let holds = [
+            (0, micros(1, 1, 10)),
+            (0, micros(2, 12, 20)),
+            (1, micros(3, 120, 130)),
+            (1, micros(4, 132, 140)),
+        ];
+        let (across, inside) = hand_offs(&holds);
+        assert!((across.micros(0.5) - 100.0).abs() < 0.5, "{across:?}");
+        assert!((inside.micros(1.0) - 2.0).abs() < 0.5, "{inside:?}");
+        let late = Hold { called: 11_000, ..micros(2, 12, 20) };
+        let (across, inside) = hand_offs(&[(0, micros(1, 1, 10)), (1, late)]);
+        assert!(across.is_empty() && inside.is_empty(), "it did not wait");
     }
 
     #[tokio::test]

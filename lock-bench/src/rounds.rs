@@ -33,6 +33,9 @@ pub(crate) struct Spent {
 /// The peer's rounds are longer than the floor's: in each, its contenders have to queue anew.
 const TURNS: u32 = 5;
 
+/// A turn beside the floor is as long as so many pairs, or longer.
+const PAIRS_PER_TURN: u32 = 20;
+
 /// CPU time for so many operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CpuFor {
@@ -62,14 +65,15 @@ pub(crate) async fn measure(
 ) -> Result<Measured> {
     let Others { floor, peer } = others;
     pairs.round(warm_up(params)).await?;
+    let mut pair = pairs.take().latency.micros(0.5);
     for other in [floor, peer].into_iter().flatten() {
         other.round(warm_up(params)).await?;
-        other.take();
+        pair = pair.max(other.take().latency.micros(0.5));
     }
-    pairs.take();
+    let pair = Duration::from_secs_f64(pair / 1e6);
     let turn = params.duration / TURNS;
     let length = match (floor, peer) {
-        (Some(_), _) => round(params),
+        (Some(_), _) => round(params, pair),
         (None, Some(_)) => turn,
         (None, None) => params.duration,
     };
@@ -92,10 +96,14 @@ pub(crate) async fn measure(
 }
 
 /// How long a round beside the floor is. What the machine does changes within milliseconds, so a single
-/// contender takes very short turns with the floor. Contenders beside others need time to meet.
-fn round(params: &Params) -> Duration {
+/// contender takes very short turns with the floor. Contenders beside others need time to meet; and on a slow store,
+/// where a `pair` took longer in the warm-up, all need time for more than a few, of which the last one runs over. A
+/// quarter of the time is the most, so that there are turns.
+fn round(params: &Params, pair: Duration) -> Duration {
     let (part, least) = if params.contenders == 1 { (1000, 5) } else { (50, 10) };
-    (params.duration / part).max((params.hold + params.think) * 4).max(Duration::from_millis(least))
+    let length =
+        (params.duration / part).max((params.hold + params.think) * 4).max(Duration::from_millis(least));
+    length.max((pair * PAIRS_PER_TURN).min(params.duration / 4))
 }
 
 /// CPU time of the measured pairs. Of a single contender it is taken again without the measuring,
@@ -129,5 +137,21 @@ impl Spent {
             *self.commands.get_or_insert(0) += after - before;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::BenchOptions;
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn a_turn_has_time_for_some_pairs_and_leaves_time_for_turns() {
+        let params =
+            BenchOptions::new(Scenario::Uncontended).duration(Duration::from_secs(1)).params().unwrap();
+        for (pair_us, millis) in [(50, 5), (1000, 20), (3000, 60), (90_000, 250)] {
+            assert_eq!(round(&params, Duration::from_micros(pair_us)), Duration::from_millis(millis));
+        }
     }
 }

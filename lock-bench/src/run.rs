@@ -1,6 +1,7 @@
 //! One run from a URL to its figures.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use distlock::{Error, ErrorKind, LockClient, Registry, Result, StoreUrl};
 
@@ -13,14 +14,14 @@ use crate::floor::PostgresFloor;
 use crate::floor::SqliteFloor;
 #[cfg(feature = "zk")]
 use crate::floor::ZkFloor;
-use crate::floor::{Bare, Beside, Floor, MemoryFloor};
+use crate::floor::{Bare, BareTally, Beside, Floor, MemoryFloor};
 #[cfg(feature = "etcd")]
 use crate::floor::{EtcdFloor, EtcdLockService};
 #[cfg(feature = "redis")]
 use crate::floor::{RedisFloor, RedlockFloor};
 use crate::options::{BenchOptions, Params};
 use crate::pairs::Pairs;
-use crate::rounds::{Others, measure};
+use crate::rounds::{Others, measure, warm_up};
 use crate::scenario::Scenario;
 use crate::{held, machine, processes};
 
@@ -45,7 +46,7 @@ pub async fn run(registry: &Registry, url: &str, options: &BenchOptions) -> Resu
         Scenario::Processes => processes::run(client.info(), url, params, &prefix).await,
         _ => in_process(&client, url, params, &prefix, options).await,
     };
-    client.shutdown(std::time::Duration::from_secs(10)).await;
+    client.shutdown(Duration::from_secs(10)).await;
     figures
 }
 
@@ -72,6 +73,18 @@ async fn in_process(
     figures.order(client.info(), pairs.inversions());
     figures.rss_kib = machine::rss_kib();
     Ok(figures)
+}
+
+/// The bare statements of one free lock alone, for `length` after a warm-up; and how long that took.
+pub(crate) async fn floor_alone(url: &str, length: Duration) -> Result<(BareTally, Duration)> {
+    let scenario = Scenario::Uncontended;
+    let params = BenchOptions::new(scenario).duration(length.max(Duration::from_millis(100))).params()?;
+    let floor = floor_of(&StoreUrl::parse(url)?, params, scenario).await?;
+    floor.round(warm_up(&params)).await?;
+    floor.take();
+    let began = Instant::now();
+    floor.round(length).await?;
+    Ok((floor.take(), began.elapsed()))
 }
 
 /// Whether the store's bare statements are known.

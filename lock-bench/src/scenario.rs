@@ -80,11 +80,11 @@ const TABLE: [Row; 6] = [
     },
     Row {
         id: "held",
-        about: "10 000 held locks with a ttl of 10 s are kept alive",
+        about: "10 000 held locks with a ttl of 30 s are kept alive",
         contenders: 10_000,
         seconds: 60,
         pause_ms: 0,
-        ttl_s: 10,
+        ttl_s: 30,
     },
     Row {
         id: "processes",

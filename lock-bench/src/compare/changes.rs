@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::cell::Cell;
 use super::comparison::Comparison;
 use super::contest::Contest;
+use super::sample::Sample;
 use super::spread::Spread;
 use crate::figures::{per, rounded};
 
@@ -16,6 +17,8 @@ const LEAST_CHANGE: f64 = 0.05;
 const LEAST_CHANGE_OF_ONE: f64 = 0.25;
 /// Loopback round trips that differ by more than this mean another machine.
 const SAME_MACHINE: f64 = 0.25;
+/// The same of `fdatasync`, which varies more.
+const SAME_DISK: f64 = 0.5;
 
 /// A figure that comparisons are held against each other by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -120,8 +123,10 @@ impl fmt::Display for Measure {
 }
 
 /// What changed from one comparison to the next by more than noise: the rounds of one don't reach those of the
-/// other, and the medians differ by more than a twentieth. Of figures that were measured once, by more than a
-/// quarter. If the machine differs, only what is relative to the floor is compared; if either was noisy, nothing.
+/// other, and the medians differ by more than a twentieth and by more than the mean of both spreads, since few rounds
+/// lie apart by chance, too. Of figures that were measured once, by more than a quarter. If the machine or its disk
+/// differs, only what is relative to the floor is compared; if either was noisy, or if rounds were of another length
+/// or servers wrote otherwise, nothing.
 #[must_use]
 pub fn changes(old: &Comparison, new: &Comparison) -> Changes {
     let mut found =
@@ -171,8 +176,9 @@ impl Changes {
 
 fn differs(old: Spread, new: Spread, rounds: usize) -> bool {
     let least = if rounds > 1 { LEAST_CHANGE } else { LEAST_CHANGE_OF_ONE };
+    let chance = f64::midpoint(old.width(), new.width());
     let change = per((new.median - old.median).abs(), old.median.min(new.median));
-    change > least && !old.meets(&new)
+    change > least.max(chance) && !old.meets(&new)
 }
 
 fn refusals(old: &Comparison, new: &Comparison) -> Vec<String> {
@@ -185,6 +191,19 @@ fn refusals(old: &Comparison, new: &Comparison) -> Vec<String> {
     if old.optimised != new.optimised {
         refusals.push("one was built with optimisation and the other without".to_owned());
     }
+    // A report of an older version does not say.
+    if let (Some(before), Some(after)) = (old.length_ms, new.length_ms)
+        && (before - after).abs() > 0.5
+    {
+        refusals.push(format!(
+            "rounds took {after:.0} ms, and {before:.0} ms before; measure with the same --round"
+        ));
+    }
+    if let (Some(before), Some(after)) = (&old.durability, &new.durability)
+        && before != after
+    {
+        refusals.push(format!("servers wrote as durably as `{after}` says, and as `{before}` before"));
+    }
     refusals
 }
 
@@ -196,17 +215,19 @@ fn other_machine(old: &Comparison, new: &Comparison) -> Option<String> {
             after.cores, after.processor, before.cores, before.processor
         ));
     }
-    let loopback = |conditions: &super::Conditions| conditions.spread(|sample| sample.loopback_us);
-    let (before, after) = (loopback(before)?.median, loopback(after)?.median);
-    let difference = per((after - before).abs(), before.min(after));
-    (difference > SAME_MACHINE)
-        .then(|| format!("a loopback round trip took {after:.1} µs, and {before:.1} µs before"))
+    let slower = |what: &str, figure: fn(&Sample) -> f64, most: f64| {
+        let (before, after) = (before.spread(figure)?.median, after.spread(figure)?.median);
+        let difference = per((after - before).abs(), before.min(after));
+        (difference > most).then(|| format!("{what} took {after:.1} µs, and {before:.1} µs before"))
+    };
+    slower("a loopback round trip", |sample| sample.loopback_us, SAME_MACHINE)
+        .or_else(|| slower("fdatasync", |sample| sample.fdatasync_us, SAME_DISK))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::cell::Rounds;
-    use super::super::conditions::{Conditions, Sample};
+    use super::super::conditions::Conditions;
     use super::*;
 
     fn comparison(p50s: &[f64], others: f64) -> Comparison {
@@ -242,6 +263,39 @@ mod tests {
             "measured once"
         );
         assert_eq!(changes(&comparison(&[100.0], 0.0), &comparison(&[130.0], 0.0)).changes.len(), 1);
+    }
+
+    #[test]
+    fn rounds_that_lie_apart_by_chance_are_no_change() {
+        // Disjoint, and 15 % apart; but each set of rounds is as wide as that.
+        let old = comparison(&[100.0, 110.0, 118.0], 0.0);
+        let found = changes(&old, &comparison(&[119.0, 126.0, 142.0], 0.0));
+        assert!(found.changes.is_empty(), "{found:?}");
+        assert_eq!(changes(&old, &comparison(&[132.0, 138.0, 142.0], 0.0)).changes.len(), 1);
+    }
+
+    #[test]
+    fn another_length_or_durability_refuses_and_another_disk_leaves_ratios() {
+        let old = Comparison {
+            length_ms: Some(400.0),
+            durability: Some("disk".to_owned()),
+            ..comparison(&[100.0; 3], 0.0)
+        };
+        let slower = Comparison { cells: comparison(&[200.0; 3], 0.0).cells, ..old.clone() };
+        assert_eq!(changes(&old, &slower).changes[0].measure, Measure::P50);
+        let longer = Comparison { length_ms: Some(500.0), ..slower.clone() };
+        assert!(changes(&old, &longer).refused[0].contains("500 ms"));
+        let lax = Comparison { durability: Some("process".to_owned()), ..slower.clone() };
+        assert!(changes(&old, &lax).refused[0].contains("`process`"));
+        let silent = Comparison { durability: None, ..slower.clone() };
+        assert!(changes(&old, &silent).refused.is_empty(), "an older report");
+        let mut other_disk = slower;
+        for sample in &mut other_disk.conditions.samples {
+            sample.fdatasync_us *= 2.0;
+        }
+        let found = changes(&old, &other_disk);
+        assert!(found.notes[0].contains("fdatasync"), "{found:?}");
+        assert_eq!(found.changes[0].measure, Measure::Ratio);
     }
 
     #[test]

@@ -25,6 +25,15 @@ pub struct Comparison {
     pub optimised: bool,
     /// When it ended, in seconds since 1970.
     pub ended_at: u64,
+    /// How often each figure was measured, but for those that are measured once.
+    #[serde(default)]
+    pub rounds: Option<usize>,
+    /// How long a store worked in each round, in milliseconds.
+    #[serde(default)]
+    pub length_ms: Option<f64>,
+    /// How durably the servers wrote, as whoever started them said.
+    #[serde(default)]
+    pub durability: Option<String>,
     /// What the machine was like.
     pub conditions: Conditions,
     /// The stores.
@@ -90,6 +99,9 @@ impl Comparison {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             optimised: !cfg!(debug_assertions),
             ended_at: now.map_or(0, |since| since.as_secs()),
+            rounds: None,
+            length_ms: None,
+            durability: None,
             conditions,
             stores,
             contests,

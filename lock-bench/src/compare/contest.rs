@@ -147,8 +147,9 @@ impl Contest {
         }
     }
 
-    /// One round of it; `None` if it is none of a [`Scenario`].
-    pub(crate) fn options(self, length: Duration) -> Option<BenchOptions> {
+    /// One round of it; `None` if it is none of a [`Scenario`]. Of a store with a goal for held locks, 10 000 of them
+    /// are held as the goal has it.
+    pub(crate) fn options(self, length: Duration, has_goal: bool) -> Option<BenchOptions> {
         let scenario = match self {
             Self::Uncontended => Scenario::Uncontended,
             Self::Spread1 | Self::Spread16 | Self::Spread64 => Scenario::Spread,
@@ -158,11 +159,14 @@ impl Contest {
                 let options = BenchOptions::new(Scenario::Processes).contenders(4).tasks(4);
                 return Some(options.hold(Duration::ZERO).think(Duration::ZERO).duration(length * 2));
             }
-            // Each lock is renewed every third of the ttl.
+            // Each lock is renewed every third of the ttl, so at least twice.
             Self::Held1k | Self::Held10k => {
                 let locks = if matches!(self, Self::Held1k) { 1000 } else { 10_000 };
-                let length = Duration::from_secs(7).max(length);
-                return Some(BenchOptions::new(Scenario::Held).contenders(locks).duration(length));
+                let (ttl, seconds) =
+                    if has_goal && matches!(self, Self::Held10k) { (30, 20) } else { (10, 7) };
+                let options =
+                    BenchOptions::new(Scenario::Held).contenders(locks).ttl(Duration::from_secs(ttl));
+                return Some(options.duration(Duration::from_secs(seconds).max(length)));
             }
             Self::Crash | Self::Failover => return None,
         };
@@ -209,8 +213,14 @@ mod tests {
     fn ids_are_those_of_the_json_and_rounds_are_valid() {
         for contest in Contest::FULL {
             assert_eq!(serde_json::to_value(contest).unwrap(), contest.id());
-            if let Some(options) = contest.options(Duration::from_millis(300)) {
-                options.params().unwrap();
+            for has_goal in [false, true] {
+                if let Some(options) = contest.options(Duration::from_millis(300), has_goal) {
+                    let params = options.params().unwrap();
+                    assert!(
+                        !contest.is_held() || params.duration >= params.ttl / 3 * 2,
+                        "{contest}: {params:?}"
+                    );
+                }
             }
             assert_eq!(
                 contest.tasks().is_none(),

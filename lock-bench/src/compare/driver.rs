@@ -1,23 +1,29 @@
 //! Runs a comparison from its stores to its figures.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use distlock::{ErrorKind, Exclusion, Fairness, Registry, Result, StoreUrl};
 
 use super::cell::Rounds;
 use super::comparison::{Comparison, Gap, StoreSeen};
-use super::conditions::{Conditions, Sample};
+use super::conditions::Conditions;
 use super::contest::Contest;
 use super::failover::failover;
+use super::goals::has_goal_for_held;
+use super::lookout::{Lookout, ThisMachine};
+use super::member::member;
 use super::options::{CompareOptions, Progress, StoreToCompare};
 use super::peers::{KNOWN, PeerOrder, Peers};
 use super::recovery::recovery;
-use crate::run::{floor_is_known, run};
+use crate::floor::BareTally;
+use crate::run::{floor_alone, floor_is_known, run};
 
 /// Measures all stores in all contests, and says how far it has come.
 ///
 /// The rounds of a contest take turns: each store once, then each once more, beginning with another one. What the
-/// machine is like is looked at between them. A store that can't take part in a contest, or fails in it, leaves a
+/// machine is like is looked at around each: it waits for a quiet machine, and measures a noisy round again, while
+/// [`CompareOptions::patience`] lasts. A store that can't take part in a contest, or fails in it, leaves a
 /// gap in the report; the others go on.
 ///
 /// # Errors
@@ -35,24 +41,41 @@ pub async fn compare(
     for store in &options.stores {
         stores.push(Entrant::meet(registry, store).await?);
     }
-    let mut driver = Driver { registry, options, peers: None, rounds: HashMap::new(), gaps: Vec::new() };
+    let mut driver = Driver {
+        registry,
+        options,
+        peers: None,
+        rounds: HashMap::new(),
+        round: HashMap::new(),
+        gaps: Vec::new(),
+    };
     driver.invite_peers().await;
     let steps = options.contests.iter().map(|contest| contest.rounds(options.rounds) * stores.len()).sum();
     progress(Progress::Begins { steps });
-    let mut samples = Vec::new();
+    let mut lookout = Lookout::new(ThisMachine, options.patience).await?;
     for contest in &options.contests {
         for round in 0..contest.rounds(options.rounds) {
-            samples.push(Sample::take().await?);
-            for n in 0..stores.len() {
-                let store = &stores[(n + round) % stores.len()];
-                progress(Progress::Step { contest: *contest, store: &store.seen.label });
-                driver.turn(store, *contest).await;
+            let mut is_new = true;
+            loop {
+                lookout.before().await?;
+                for n in 0..stores.len() {
+                    let store = &stores[(n + round) % stores.len()];
+                    if is_new {
+                        progress(Progress::Step { contest: *contest, store: &store.seen.label });
+                    }
+                    driver.turn(store, *contest, round).await;
+                }
+                is_new = false;
+                let is_noisy = lookout.after(*contest, round).await?;
+                driver.keep(!is_noisy);
+                if !is_noisy {
+                    break;
+                }
             }
         }
     }
-    samples.push(Sample::take().await?);
     progress(Progress::Done);
-    Ok(driver.comparison(stores, Conditions::of(samples)))
+    Ok(driver.comparison(stores, lookout.conditions()))
 }
 
 /// A store, and what must be known of it.
@@ -83,7 +106,7 @@ impl Entrant {
             survives_failover: promised.survives_failover,
         };
         let (may_overlap, held_most) = (promised.exclusion < Exclusion::Always, promised.held_most);
-        client.shutdown(std::time::Duration::from_secs(5)).await;
+        client.shutdown(Duration::from_secs(5)).await;
         let has_floor = floor_is_known(&parsed);
         Ok(Self { seen, url: store.url.clone(), scheme: parsed.scheme, has_floor, may_overlap, held_most })
     }
@@ -94,6 +117,8 @@ struct Driver<'a> {
     options: &'a CompareOptions,
     peers: Option<Peers>,
     rounds: HashMap<(String, Contest), Rounds>,
+    /// What the running round has given so far.
+    round: HashMap<(String, Contest), Rounds>,
     gaps: Vec<Gap>,
 }
 
@@ -119,7 +144,7 @@ impl Driver<'_> {
     }
 
     /// One round of a contest on a store. After trouble there is none.
-    async fn turn(&mut self, store: &Entrant, contest: Contest) {
+    async fn turn(&mut self, store: &Entrant, contest: Contest, round: usize) {
         let what = format!("{} on {}", contest, store.seen.label);
         if self.gaps.iter().any(|gap| gap.what == what) {
             return;
@@ -128,15 +153,24 @@ impl Driver<'_> {
             self.gaps.extend(why.map(|why| Gap::new(what, why, false)));
             return;
         }
-        let mut rounds = self.rounds.remove(&(store.seen.label.clone(), contest)).unwrap_or_default();
-        match self.measure(store, contest, &mut rounds).await {
-            Ok(()) => self.peers_turn(store, contest, &mut rounds).await,
+        let mut rounds = Rounds::default();
+        // A failover needs those that are left.
+        let url = if contest == Contest::Failover { store.url.clone() } else { member(&store.url, round) };
+        match self.measure(store, &url, contest, &mut rounds).await {
+            Ok(()) => self.peers_turn(store, &url, contest, &mut rounds).await,
             Err(error) => {
                 let failed = error.kind() != ErrorKind::Unsupported;
                 self.gaps.push(Gap::new(what, error.to_string(), failed));
             }
         }
-        self.rounds.insert((store.seen.label.clone(), contest), rounds);
+        self.round.insert((store.seen.label.clone(), contest), rounds);
+    }
+
+    /// Adds the running round to those before, or leaves it out but for the promises that were broken in it.
+    fn keep(&mut self, counts: bool) {
+        for (what, round) in self.round.drain() {
+            self.rounds.entry(what).or_default().add(round, counts);
+        }
     }
 
     /// Whether the store can't take part, and why if that is worth a line.
@@ -156,30 +190,44 @@ impl Driver<'_> {
         (contest == Contest::Failover && !self.options.failovers.contains(&store.seen.label)).then_some(None)
     }
 
-    async fn measure(&self, store: &Entrant, contest: Contest, rounds: &mut Rounds) -> Result<()> {
+    async fn measure(&self, store: &Entrant, url: &str, contest: Contest, rounds: &mut Rounds) -> Result<()> {
         match (contest, &self.options.breaker) {
             (Contest::Crash, _) => {
-                let recovery = recovery(self.registry, &store.url).await?;
+                let recovery = recovery(self.registry, url).await?;
                 rounds.gaps_ms.push(recovery.gap.as_secs_f64() * 1e3);
                 rounds.violations += recovery.violations;
             }
             (Contest::Failover, Some(breaker)) => {
-                let outage = failover(self.registry, &store.url, breaker, &store.seen.label).await?;
+                let outage = failover(self.registry, url, breaker, &store.seen.label).await?;
                 rounds.gaps_ms.push(outage.gap.as_secs_f64() * 1e3);
                 rounds.violations += outage.violations;
             }
             _ => {
-                let Some(mut options) = contest.options(self.options.length) else { return Ok(()) };
+                let has_goal = has_goal_for_held(&store.seen.backend);
+                let Some(mut options) = contest.options(self.options.length, has_goal) else { return Ok(()) };
                 options.floor = store.has_floor && contest.tasks().is_some();
-                rounds.figures.push(run(self.registry, &store.url, &options).await?);
+                let is_beside = store.has_floor && contest == Contest::Processes;
+                let before = if is_beside { Some(self.floor_slice(url).await?) } else { None };
+                let mut figures = run(self.registry, url, &options).await?;
+                if let Some((mut bare, elapsed)) = before {
+                    let (after, longer) = self.floor_slice(url).await?;
+                    bare.add(&after);
+                    figures.floor_beside(&bare, elapsed + longer);
+                }
+                rounds.figures.push(figures);
             }
         }
         Ok(())
     }
 
-    async fn peers_turn(&mut self, store: &Entrant, contest: Contest, rounds: &mut Rounds) {
+    /// A short look at the floor of a free lock, beside what has no floor in turn with it.
+    async fn floor_slice(&self, url: &str) -> Result<(BareTally, Duration)> {
+        floor_alone(url, self.options.length / 2).await
+    }
+
+    async fn peers_turn(&mut self, store: &Entrant, url: &str, contest: Contest, rounds: &mut Rounds) {
         let (Some(peers), Some((contenders, one_key))) = (&mut self.peers, contest.tasks()) else { return };
-        let names = peers.there.iter().filter(|peer| peer.scheme == store.scheme);
+        let names = peers.there.iter().filter(|peer| peer.is_for(&store.scheme));
         let names: Vec<_> = names.map(|peer| peer.name.clone()).collect();
         let millis = u64::try_from(self.options.length.as_millis()).unwrap_or(u64::MAX);
         for name in names {
@@ -187,7 +235,7 @@ impl Driver<'_> {
             if self.gaps.iter().any(|gap| gap.what == what) {
                 continue;
             }
-            let url = store.url.split('?').next().unwrap_or_default().to_owned();
+            let url = url.split('?').next().unwrap_or_default().to_owned();
             let order = PeerOrder { name: name.clone(), url, contenders, one_key, millis };
             match peers.round(&order).await {
                 Ok(round) if round.error.is_none() => rounds.note_peer(&name, round),
@@ -221,6 +269,9 @@ impl Driver<'_> {
         }
         let seen = stores.into_iter().map(|store| store.seen).collect();
         let mut comparison = Comparison::new(conditions, seen, contests.clone());
+        comparison.rounds = Some(self.options.rounds);
+        comparison.length_ms = Some(self.options.length.as_secs_f64() * 1e3);
+        comparison.durability.clone_from(&self.options.durability);
         comparison.peers = self.peers.map(|peers| peers.there).unwrap_or_default();
         comparison.cells = cells;
         comparison.gaps = self.gaps;

@@ -35,7 +35,7 @@ pub const GOALS: [&str; 7] = [
     "64 locks: pairs, × floor",
     "8 in a process: pairs, × floor",
     "256 in a process: pairs, × floor",
-    "4 × 4: hand-off p50, × floor's pair",
+    "4 × 4: hand-off across processes, p50, × floor's pair",
     "4 × 4: fairness (Jain)",
     "10 000 held: % of a core",
 ];
@@ -57,13 +57,10 @@ fn of(store: &StoreSeen, comparison: &Comparison) -> Vec<Judged> {
     let median = |contest, figure: fn(&Cell) -> Option<Spread>| Some(figure(cell(contest)?)?.median);
     let overhead = median(Contest::Uncontended, |cell| cell.ratio);
     let throughput = |contest| median(contest, |cell| cell.ops_ratio);
-    let hand_off = median(Contest::Processes, |cell| cell.handoff_p50_us)
-        .zip(median(Contest::Uncontended, |cell| cell.floor_p50_us))
-        .map(|(hand_off, floor)| hand_off / floor);
+    let hand_off = median(Contest::Processes, |cell| cell.across_ratio);
     let fairness = cell(Contest::Processes).and_then(|cell| cell.fairness);
     let core = median(Contest::Held10k, |cell| cell.cpu_us_per_op)
         .map(|micros| micros * RENEWALS_PER_S / 1e6 * 100.0);
-    let renews_together = ["redis", "postgres"].contains(&store.backend.as_str());
     let found = [
         (overhead, Some(overhead_most(store)), true),
         (throughput(Contest::Spread64), Some(0.9), false),
@@ -71,12 +68,17 @@ fn of(store: &StoreSeen, comparison: &Comparison) -> Vec<Judged> {
         (throughput(Contest::Herd256), Some(1.0), false),
         (hand_off, store.pushes.then_some(2.0), true),
         (fairness, store.fifo.then_some(0.95), false),
-        (core, renews_together.then_some(2.0), true),
+        (core, has_goal_for_held(&store.backend).then_some(2.0), true),
     ];
     let judged = GOALS.into_iter().zip(found).filter_map(|(goal, (figure, limit, is_most))| {
         Some(Judged { goal, store: store.label.clone(), figure: figure?, limit: limit?, is_most })
     });
     judged.collect()
+}
+
+/// Whether the store's locks are renewed together, so that many held ones must cost little.
+pub(super) fn has_goal_for_held(backend: &str) -> bool {
+    ["redis", "postgres"].contains(&backend)
 }
 
 /// Where the bare commands take little time, or several of them are needed, ours weighs more.
@@ -87,7 +89,8 @@ fn overhead_most(store: &StoreSeen) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::cell::Rounds;
-    use super::super::conditions::{Conditions, Sample};
+    use super::super::conditions::Conditions;
+    use super::super::sample::Sample;
     use super::*;
 
     fn comparison(others: f64, store: StoreSeen) -> Comparison {
@@ -100,7 +103,7 @@ mod tests {
             ..cell(Contest::Uncontended)
         };
         let processes =
-            Cell { handoff_p50_us: Spread::of([150.0]), fairness: Some(0.9), ..cell(Contest::Processes) };
+            Cell { across_ratio: Spread::of([1.5]), fairness: Some(0.9), ..cell(Contest::Processes) };
         let mut comparison = Comparison::new(Conditions::of(vec![sample; 5]), vec![store], contests);
         comparison.cells = vec![free, processes];
         comparison

@@ -46,6 +46,11 @@ pub struct CompareOptions {
     pub rounds: usize,
     /// How long a store works in each round, from 100 ms to 60 s; its floor works as long again. Default: 500 ms.
     pub length: Duration,
+    /// How long the run waits for a quiet machine and measures noisy rounds again, in all. Default: 3 min. What
+    /// stays noisy then is named, and nothing is compared.
+    pub patience: Duration,
+    /// How durably the servers write, for the report, as whoever started them says. Default: not said.
+    pub durability: Option<String>,
     /// A program that is called with `break LABEL`, to kill the leading server of a store, and with `mend LABEL`,
     /// to make the store whole again and to return when it is. Default: none, and no failovers.
     pub breaker: Option<PathBuf>,
@@ -84,6 +89,8 @@ impl CompareOptions {
             contests: Contest::FULL.to_vec(),
             rounds: 3,
             length: Duration::from_millis(500),
+            patience: Duration::from_secs(180),
+            durability: None,
             breaker: None,
             failovers: Vec::new(),
             peers: None,

@@ -30,6 +30,9 @@ pub struct PeerAnswer {
     pub name: String,
     /// The scheme of its store.
     pub scheme: String,
+    /// Schemes of other stores on which it can contend too.
+    #[serde(default)]
+    pub also_on: Vec<String>,
     /// What it does otherwise than a lock with owner, expiry and token that is handed on in order.
     pub differs: String,
     /// Why it may be faster where nobody else wants the lock; empty if it never was.
@@ -38,6 +41,12 @@ pub struct PeerAnswer {
     /// Why it may be faster where several want the lock; empty if it never was.
     #[serde(default)]
     pub faster_contended: String,
+}
+
+impl PeerAnswer {
+    pub(super) fn is_for(&self, scheme: &str) -> bool {
+        self.scheme == scheme || self.also_on.iter().any(|other| other == scheme)
+    }
 }
 
 /// What it is asked for.

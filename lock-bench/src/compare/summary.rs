@@ -142,7 +142,8 @@ impl Question {
 #[cfg(test)]
 mod tests {
     use super::super::cell::Rounds;
-    use super::super::conditions::{Conditions, Sample};
+    use super::super::conditions::Conditions;
+    use super::super::sample::Sample;
     use super::*;
 
     fn comparison(others: f64, p50s: &[(&str, [f64; 2])]) -> Comparison {

@@ -17,6 +17,8 @@ mod redis;
 mod redlock;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite")]
+mod sqlite_log;
 #[cfg(feature = "zk")]
 mod zk;
 
@@ -94,6 +96,11 @@ pub(crate) struct BareTally {
 impl BareTally {
     fn new() -> Self {
         Self { latency: Latency::new(), operations: 0 }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.latency.add(&other.latency);
+        self.operations += other.operations;
     }
 
     fn note(&mut self, latency: Duration, operations: u32) {

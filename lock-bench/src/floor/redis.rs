@@ -7,7 +7,10 @@ use distlock::redis::BareScripts;
 use distlock::{Claim, Error, ErrorKind, LockKey, Metadata, OwnerId, Result, StoreUrl};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
-use redis::{Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo, RedisResult};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
+    RedisResult,
+};
 
 use super::Floor;
 
@@ -85,7 +88,9 @@ pub(super) async fn connect(
         .into_connection_info()?
         .set_redis_settings(settings)
         .set_tcp_settings(TcpSettings::default().set_nodelay(true));
-    Client::open(info)?.get_multiplexed_async_connection().await
+    // The driver's own limit sets a timer for every command, which the backend does without.
+    let settings = AsyncConnectionConfig::new().set_response_timeout(None);
+    Client::open(info)?.get_multiplexed_async_connection_with_config(&settings).await
 }
 
 pub(super) fn failed(what: &str, error: redis::RedisError) -> Error {

@@ -8,6 +8,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use tempfile::TempDir;
 
 use super::Floor;
+use super::sqlite_log::Log;
 
 /// The same record as the store's: without the epoch and the ttl a reboot could not be told from
 /// an expiry, and without the labels nobody could say who holds the lock.
@@ -41,6 +42,7 @@ const TTL_NANOS: i64 = 30_000_000_000;
 pub(crate) struct SqliteFloor {
     // Dropped first, so that the files are closed before they are removed.
     connection: SqliteConnection,
+    log: Log,
     _folder: TempDir,
     owner: OwnerId,
 }
@@ -54,11 +56,13 @@ impl Floor for SqliteFloor {
             .prefix(".distlock-bench-")
             .tempdir_in(beside.unwrap_or(Path::new(".")))
             .map_err(|error| failed("make a folder for the floor's database", error))?;
+        let path = folder.path().join("floor.db");
         let mut connection = SqliteConnectOptions::new()
-            .filename(folder.path().join("floor.db"))
+            .filename(&path)
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Normal)
+            .pragma("wal_autocheckpoint", "0")
             .connect()
             .await
             .map_err(|error| failed("open the floor's database", error))?;
@@ -66,7 +70,7 @@ impl Floor for SqliteFloor {
             .execute(&mut connection)
             .await
             .map_err(|error| failed("make the floor's table", error))?;
-        Ok(Self { connection, _folder: folder, owner: OwnerId::random() })
+        Ok(Self { connection, log: Log::new(path), _folder: folder, owner: OwnerId::random() })
     }
 
     fn another(&self) -> Option<Self> {
@@ -87,6 +91,7 @@ impl Floor for SqliteFloor {
             .fetch_all(&mut self.connection)
             .await
             .map_err(|error| failed("take the bare lock", error))?;
+        self.log.after_write();
         match granted.first() {
             Some(_) => Ok(()),
             None => Err(Error::new(ErrorKind::Other, "the bare lock was not free")),
@@ -100,6 +105,7 @@ impl Floor for SqliteFloor {
             .execute(&mut self.connection)
             .await
             .map_err(|error| failed("release the bare lock", error))?;
+        self.log.after_write();
         match released.rows_affected() {
             1 => Ok(()),
             _ => Err(Error::new(ErrorKind::Other, "the bare lock was not held")),

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::figures::short;
-use crate::compare::{Comparison, GOALS, Judged, goals as judged};
+use crate::compare::{Comparison, GOALS, Judged, goals as judged, slower_than};
 
 /// Which store meets which goal.
 pub(super) fn goals(comparison: &Comparison) -> Markup {
@@ -23,6 +23,7 @@ pub(super) fn goals(comparison: &Comparison) -> Markup {
                         thead { tr {
                             th scope="col" { "store" }
                             @for goal in GOALS { th scope="col" { (goal) } }
+                            th.text scope="col" { "faster than every other library" }
                         } }
                         tbody { @for store in stores { tr {
                             th scope="row" { (store) }
@@ -32,8 +33,30 @@ pub(super) fn goals(comparison: &Comparison) -> Markup {
                                     None => { td.muted { "–" } }
                                 }
                             }
+                            (beside_peers(comparison, store))
                         } } }
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Whether the store was faster than other libraries on it, and where and why not.
+fn beside_peers(comparison: &Comparison, store: &str) -> Markup {
+    let cells = || comparison.cells.iter().filter(|cell| cell.store == store);
+    let compared = || cells().flat_map(|cell| cell.peers.iter().map(move |peer| (cell, peer)));
+    let slower = slower_than(comparison, store);
+    let all = compared().count();
+    html! {
+        @if all == 0 {
+            td.text.muted { "–" }
+        } @else if slower.is_empty() {
+            td.text { span.good { "yes" } small { "in " (all) " contests with one" } }
+        } @else {
+            td.wrap { span.bad { "not in " (slower.iter().map(|one| one.contests.len()).sum::<usize>()) " of " (all) }
+                @for one in &slower {
+                    small { (one.contests.join(", ")) ": " (one.peer) ", " (one.why) }
                 }
             }
         }

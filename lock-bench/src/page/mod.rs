@@ -99,6 +99,12 @@ fn conditions(comparison: &Comparison) -> Markup {
                 div.fact { dt { "processor" } dd { (conditions.cores) " × " (conditions.processor) } }
                 (figure("loopback round trip", conditions.spread(|sample| sample.loopback_us), "µs", 1.0))
                 (figure("4 KiB and fdatasync", conditions.spread(|sample| sample.fdatasync_us), "µs", 1.0))
+                @if let Some(durability) = &comparison.durability {
+                    div.fact { dt { "servers write durably to" } dd { (durability) } }
+                }
+                @if let (Some(rounds), Some(length)) = (comparison.rounds, comparison.length_ms) {
+                    div.fact { dt { "rounds" } dd { (rounds) " × " (figures::time(length * 1e3)) } }
+                }
                 (figure("used by others", conditions.spread(|sample| sample.others), "%", 100.0))
                 (figure("kept from its core", conditions.spread(|sample| sample.slowdown), "%", 100.0))
             }
@@ -224,6 +230,27 @@ mod tests {
         let allowed = Cell { may_violate: true, ..sample.cells[0].clone() };
         sample.cells[0] = allowed;
         assert!(!page(&sample, "x").contains("Promises were broken"));
+    }
+
+    #[test]
+    fn nothing_is_judged_where_it_was_noisy() {
+        let mut sample = sample();
+        let judged = |page: &str| ["class=\"best", "class=\"good", "×51.0"].map(|text| page.contains(text));
+        assert_eq!(judged(&page(&sample, "x")), [true; 3], "×51.0 is the factor of a peer");
+        sample.conditions.noise.push("1 of 3 rounds of hot-8: others used 99 % of the machine".to_owned());
+        let noisy = page(&sample, "x");
+        assert_eq!(judged(&noisy), [false; 3]);
+        assert!(noisy.contains("1 of 3 rounds of hot-8"));
+    }
+
+    #[test]
+    fn how_it_was_measured_stands_with_the_machine() {
+        let mut sample = sample();
+        (sample.rounds, sample.length_ms, sample.durability) =
+            (Some(3), Some(400.0), Some("disk".to_owned()));
+        let page = page(&sample, "x");
+        assert!(page.contains("3 × 400 ms") && page.contains("<dd>disk</dd>"));
+        assert!(page.contains("fdatasync") && page.contains("loopback"));
     }
 
     #[test]

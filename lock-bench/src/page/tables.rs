@@ -16,8 +16,9 @@ pub(super) fn figures(comparison: &Comparison) -> Markup {
         section {
             h2 { "Figures" }
             p.muted { "Of each pair of lock and unlock: the median time, as a multiple of the floor's (the bare commands over the \
-                 same driver), and pairs in a second. Of crashes and failovers: the time without a holder. Medians of rounds; ~ \
-                 marks rounds that lay far apart, bold the best shared store." }
+                 same driver), and pairs in a second. Of several processes: a hand-off from one to another, as a multiple of one \
+                 release and one acquire of the floor right beside, and one inside of a process. Of crashes and failovers: the \
+                 time without a holder. Medians of rounds; ~ marks rounds that lay far apart, bold the best shared store." }
             div.scroll tabindex="0" role="region" aria-label="figures" {
                 table {
                     thead { tr {
@@ -30,7 +31,7 @@ pub(super) fn figures(comparison: &Comparison) -> Markup {
                                 th scope="row" { (store.label) }
                                 @for contest in &contests {
                                     @match comparison.cell(&store.label, *contest) {
-                                        Some(cell) => { (figure(cell, best(comparison, *contest) == Some(&store.label))) }
+                                        Some(cell) => { (figure(cell, &judgement(comparison, cell))) }
                                         None => { td.muted { "–" } }
                                     }
                                 }
@@ -43,7 +44,23 @@ pub(super) fn figures(comparison: &Comparison) -> Markup {
     }
 }
 
-fn figure(cell: &Cell, is_best: bool) -> Markup {
+/// What may be said of a figure besides it; nothing if the machine was too noisy to tell.
+struct Judgement {
+    is_best: bool,
+    is_near_floor: bool,
+    is_far_from_floor: bool,
+}
+
+fn judgement(comparison: &Comparison, cell: &Cell) -> Judgement {
+    let (is_quiet, ratio) = (comparison.conditions.are_quiet(), cell.ratio.map(|ratio| ratio.median));
+    Judgement {
+        is_best: is_quiet && best(comparison, cell.contest) == Some(&cell.store),
+        is_near_floor: is_quiet && ratio.is_some_and(|ratio| ratio <= 1.15),
+        is_far_from_floor: is_quiet && ratio.is_some_and(|ratio| ratio > 2.0),
+    }
+}
+
+fn figure(cell: &Cell, judged: &Judgement) -> Markup {
     let measured = cell.gap_ms.map(|gap| (gap, gap.median * 1e3));
     let Some((spread, micros)) = measured.or_else(|| cell.p50_us.map(|p50| (p50, p50.median))) else {
         return html! { td.muted { "–" } };
@@ -51,11 +68,15 @@ fn figure(cell: &Cell, is_best: bool) -> Markup {
     let range = format!("{} to {} in {} rounds", short(spread.least), short(spread.most), cell.rounds);
     html! {
         td.bad[cell.broke_a_promise()] title=(range) {
-            span.best[is_best].unsteady[spread.width() > UNSTEADY] { (time(micros)) }
+            span.best[judged.is_best].unsteady[spread.width() > UNSTEADY] { (time(micros)) }
             @if let Some(ratio) = cell.ratio {
-                " " span.good[ratio.median <= 1.15].bad[ratio.median > 2.0] { "×" (short(ratio.median)) }
+                " " span.good[judged.is_near_floor].bad[judged.is_far_from_floor] { "×" (short(ratio.median)) }
             }
             @if let Some(ops) = cell.ops_per_s { small { (short(ops.median)) "/s" (of_floor(cell.ops_ratio)) } }
+            @if let Some(across) = cell.across_p50_us {
+                small { "hand-off " (time(across.median)) @if let Some(ratio) = cell.across_ratio { ", ×" (short(ratio.median)) } }
+            }
+            @if let Some(inside) = cell.inside_p50_us { small { "inside " (time(inside.median)) } }
             @if cell.violations > 0 {
                 small { (cell.violations) " violations" @if cell.may_violate { " (may happen)" } }
             }
@@ -85,8 +106,8 @@ pub(super) fn held(comparison: &Comparison) -> Markup {
         @if !cells.is_empty() {
             section {
                 h2 { "Held locks" }
-                p.muted { "Locks with a ttl of 10 s, each renewed every third of it. The part of a core is that of this program \
-                     for 10 000 locks with a ttl of 30 s, from the CPU time of a renewal." }
+                p.muted { "Locks with a ttl of 10 s, of Redis and PostgreSQL 10 000 with 30 s, each renewed every third of it. The \
+                     part of a core is that of this program for 10 000 locks with a ttl of 30 s, from the CPU time of a renewal." }
                 div.scroll tabindex="0" role="region" aria-label="held locks" {
                     table {
                         thead { tr {
@@ -123,12 +144,13 @@ fn held_row(cell: &Cell) -> Markup {
 /// What other libraries do on the same stores.
 pub(super) fn peers(comparison: &Comparison) -> Markup {
     let cells: Vec<&Cell> = comparison.cells.iter().filter(|cell| !cell.peers.is_empty()).collect();
+    let is_quiet = comparison.conditions.are_quiet();
     html! {
         @if !cells.is_empty() {
             section {
                 h2 { "Beside other libraries" }
                 p.muted { "As many tasks through another library, in turn with this one. The factor is this one's pairs in a second \
-                     as a multiple of the other's." }
+                     as a multiple of the other's, where the machine was quiet." }
                 ul { @for peer in &comparison.peers { li { b { (peer.name) } ": " (peer.differs) } } }
                 div.scroll tabindex="0" role="region" aria-label="peers" {
                     table {
@@ -145,12 +167,16 @@ pub(super) fn peers(comparison: &Comparison) -> Markup {
                             td.text { (peer.name) }
                             td { (per_second(cell.ops_per_s)) }
                             td { (per_second(Some(peer.ops_per_s))) }
-                            td.good[peer.ratio >= 1.0].bad[peer.ratio < 1.0] { "×" (short(peer.ratio)) }
+                            @if is_quiet {
+                                td.good[peer.ratio >= 1.0].bad[peer.ratio < 1.0] { "×" (short(peer.ratio)) }
+                            } @else {
+                                td.muted { "–" }
+                            }
                             td { (median_time(cell.p50_us)) }
                             td { (time(peer.p50_us.median)) }
                             td { (median_time(cell.p99_us)) }
                             td { (time(peer.p99_us.median)) }
-                            td.wrap { @if peer.ratio < 1.0 { (comparison.why_faster(cell, peer)) } }
+                            td.wrap { @if is_quiet && peer.ratio < 1.0 { (comparison.why_faster(cell, peer)) } }
                         } } } }
                     }
                 }

@@ -16,8 +16,8 @@ use crate::compare::{Cell, Comparison, Contest};
 /// Distributions of the times of pairs, one chart a contest.
 pub(super) fn latency(comparison: &Comparison) -> Markup {
     let charts = pairs(comparison).filter_map(|contest| {
-        let rows =
-            rows(comparison, contest, |cell| &cell.latency, |cell| cell.floor_p50_us.map(|p50| p50.median));
+        let floor = |cell: &Cell| cell.ratio.and(cell.floor_p50_us).map(|p50| p50.median);
+        let rows = rows(comparison, contest, |cell| &cell.latency, floor);
         boxes::draw(&rows).map(|svg| (format!("{contest}: {}", contest.about()), svg))
     });
     section(
@@ -32,26 +32,33 @@ pub(super) fn latency(comparison: &Comparison) -> Markup {
 pub(super) fn hand_off(comparison: &Comparison) -> Markup {
     let contended = || comparison.contests.iter().copied().filter(|contest| contest.is_contended());
     let hand_offs = contended().filter_map(|contest| {
-        let floor = |cell: &Cell| floor_of_pair(comparison, &cell.store);
+        // Several processes have the floor right beside them.
+        let beside = |cell: &Cell| cell.across_ratio.and(cell.floor_p50_us).map(|p50| p50.median);
+        let floor = |cell: &Cell| beside(cell).or_else(|| floor_of_pair(comparison, &cell.store));
         let rows = rows(comparison, contest, |cell| &cell.hand_off, floor);
         boxes::draw(&rows).map(|svg| (format!("{contest}: hand-off, {}", contest.about()), svg))
     });
     let shares = contended().filter_map(|contest| {
         let cells = comparison.cells.iter().filter(|cell| cell.contest == contest && !cell.shares.is_empty());
-        let shares: Vec<Shares> = cells
-            .map(|cell| Shares {
-                label: format!("{}, Jain {:.3}", cell.store, cell.fairness.unwrap_or(0.0)),
-                values: cell.shares.clone(),
-            })
-            .collect();
+        let shares: Vec<Shares> =
+            cells.map(|cell| Shares { label: jain(cell), values: cell.shares.clone() }).collect();
         dots::draw(&shares).map(|svg| (format!("{contest}: shares of the contenders"), svg))
     });
     section(
         "Hand-off and fairness",
         "From one contender's unlock to the next one's grant, drawn as above; the orange stroke is one release and one acquire of \
-         the floor, uncontended. Shares: what each contender got, as a multiple of an equal share.",
+         the floor, uncontended. Of several processes, hand-offs from one to another. Shares: what each contender got, as a \
+         multiple of an equal share; Jain's index is the median of the rounds, and the least.",
         hand_offs.chain(shares),
     )
+}
+
+fn jain(cell: &Cell) -> String {
+    let median = format!("{}, Jain {:.3}", cell.store, cell.fairness.unwrap_or(0.0));
+    match cell.fairness_least {
+        Some(least) => format!("{median} (least {least:.3})"),
+        None => median,
+    }
 }
 
 /// Commands for each grant.
