@@ -67,6 +67,12 @@ pub(crate) struct Comparison {
     /// How long each store works in a round
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = durations::parse, requires = "stores")]
     pub(crate) round: Duration,
+    /// How durably the servers write, such as disk, for the report
+    #[arg(long, value_name = "TEXT", requires = "stores")]
+    pub(crate) durability: Option<String>,
+    /// How long to wait for a quiet machine, and to measure noisy rounds again, in all [default: 3m, or 1m with --quick]
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse, requires = "stores")]
+    pub(crate) patience: Option<Duration>,
     /// A store whose failover is measured; may be repeated
     #[arg(long = "failover", value_name = "LABEL", requires_all = ["stores", "breaker"])]
     pub(crate) failovers: Vec<String>,

@@ -31,13 +31,12 @@ pub(super) fn execute(global: &Global, printer: &Printer, conformance: Conforman
     options.filter = conformance.filter;
     explain_panics("a check of the suite failed");
     let report = run(subject, &options, |_| ());
-    let form = match global.format {
-        Format::Text => distlock_conformance::Format::Text,
-        Format::Json => distlock_conformance::Format::Json,
-        Format::Junit => distlock_conformance::Format::Junit,
-    };
-    printer.raw(report.render(form).as_bytes())?;
-    Ok(if report.is_success() { Exit::Success } else { Exit::Negative })
+    let exit = if report.is_success() { Exit::Success } else { Exit::Negative };
+    match global.format {
+        Format::Text | Format::Json => printer.print(&Outcomes(report))?,
+        Format::Junit => printer.raw(report.render(distlock_conformance::Format::Junit).as_bytes())?,
+    }
+    Ok(exit)
 }
 
 fn list(global: &Global, printer: &Printer, names: Vec<&'static str>) -> Result<Exit, Failure> {
@@ -46,6 +45,17 @@ fn list(global: &Global, printer: &Printer, names: Vec<&'static str>) -> Result<
     }
     printer.print(&Cases(names))?;
     Ok(Exit::Success)
+}
+
+/// What came of the cases; its JSON is the suite's, on one line.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Outcomes(distlock_conformance::Report);
+
+impl Report for Outcomes {
+    fn text(&self) -> String {
+        self.0.render(distlock_conformance::Format::Text)
+    }
 }
 
 /// The names of cases.

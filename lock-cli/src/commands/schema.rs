@@ -5,6 +5,8 @@ use distlock::StoreUrl;
 use crate::arguments::{Global, Schema};
 use crate::exit::{Exit, Failure};
 use crate::output::Printer;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use crate::output::Tables;
 use crate::store;
 
 #[cfg_attr(
@@ -22,21 +24,21 @@ pub(super) async fn execute(global: &Global, printer: &Printer, schema: Schema) 
         scheme if distlock::postgres::SCHEMES.contains(&scheme) => {
             let config = distlock::postgres::ServerConfig::from_url(&mut url)?;
             url.refuse_unknown(distlock::postgres::URL_OPTIONS)?;
-            if schema.print {
-                printer.raw(distlock::postgres::schema(&config)?.as_bytes())?;
-            } else {
+            let script = distlock::postgres::schema(&config)?;
+            if !schema.print {
                 distlock::postgres::create_schema(config).await?;
             }
+            printer.print(&Tables::new(script, !schema.print))?;
         }
         #[cfg(feature = "mysql")]
         scheme if distlock::mysql::SCHEMES.contains(&scheme) => {
             let config = distlock::mysql::ServerConfig::from_url(&mut url)?;
             url.refuse_unknown(distlock::mysql::URL_OPTIONS)?;
-            if schema.print {
-                printer.raw(distlock::mysql::schema(&config)?.as_bytes())?;
-            } else {
+            let script = distlock::mysql::schema(&config)?;
+            if !schema.print {
                 distlock::mysql::create_schema(config).await?;
             }
+            printer.print(&Tables::new(script, !schema.print))?;
         }
         scheme => return Err(not_here(scheme)),
     }

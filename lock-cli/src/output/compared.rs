@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use distlock_bench::compare::{Changes, Comparison, Spread, goals, summary};
+use distlock_bench::compare::{Cell, Changes, Comparison, Spread, goals, slower_than, summary};
 use serde::Serialize;
 
 use super::Report;
@@ -52,6 +52,12 @@ impl Report for Compared {
                 one.goal, one.store, one.figure, one.limit
             );
         }
+        for store in &found.stores {
+            for one in slower_than(found, &store.label) {
+                let (contests, peer, why) = (one.contests.join(", "), one.peer, one.why);
+                let _ = writeln!(text, "faster on {}: {peer} in {contests}: {why}", store.label);
+            }
+        }
         for gap in &found.gaps {
             let line = format!("{}: {}", gap.what, gap.why);
             let _ = if gap.failed { writeln!(text, "{}", alarming(&line)) } else { writeln!(text, "{line}") };
@@ -67,9 +73,32 @@ impl Report for Compared {
         for why in &found.conditions.noise {
             let _ = writeln!(text, "{}", alarming(&format!("too noisy to compare: {why}")));
         }
+        let _ = writeln!(text, "{}", measured(found));
         let _ = writeln!(text, "report: {}", self.page.display());
         text
     }
+}
+
+/// How it was measured, and on what.
+fn measured(found: &Comparison) -> String {
+    let mut parts = Vec::new();
+    if let (Some(rounds), Some(length)) = (found.rounds, found.length_ms) {
+        parts.push(format!("{rounds} rounds of {length:.0} ms"));
+    }
+    parts.extend(
+        found.durability.as_ref().map(|durability| format!("servers write durably to: {durability}")),
+    );
+    let conditions = &found.conditions;
+    for (what, figure) in [
+        ("loopback round trip", conditions.spread(|sample| sample.loopback_us)),
+        ("4 KiB and fdatasync", conditions.spread(|sample| sample.fdatasync_us)),
+    ] {
+        let text = |figure: Spread| {
+            format!("{what} {:.1} µs ({:.1}-{:.1})", figure.median, figure.least, figure.most)
+        };
+        parts.extend(figure.map(text));
+    }
+    parts.join("; ")
 }
 
 /// One row for each store and contest.
@@ -87,12 +116,21 @@ fn figures(found: &Comparison) -> Vec<[String; 7]> {
                 figure(cell.p50_us, 1, " µs"),
                 figure(cell.ratio, 2, ""),
                 figure(cell.ops_per_s, 0, ""),
-                figure(cell.handoff_p50_us, 1, " µs"),
+                hand_off(cell),
                 figure(cell.gap_ms, 0, " ms"),
             ]);
         }
     }
     rows
+}
+
+/// Of several processes, those from one to another, and those inside of one.
+fn hand_off(cell: &Cell) -> String {
+    let figure = |spread: Option<Spread>| spread.map(|spread| format!("{:.1} µs", spread.median));
+    match (figure(cell.across_p50_us), figure(cell.inside_p50_us)) {
+        (Some(across), Some(inside)) => format!("{across}, inside {inside}"),
+        (across, _) => across.or_else(|| figure(cell.handoff_p50_us)).unwrap_or_else(|| "-".to_owned()),
+    }
 }
 
 impl Report for Changed {

@@ -32,6 +32,8 @@ impl Report for Measured {
         let mut add = |name, value: Option<String>| lines.extend(value.map(|value| (name, value)));
         add("hand-off p50", found.handoff_p50_us.map(micros));
         add("hand-off p99", found.handoff_p99_us.map(micros));
+        add("between processes p50", found.across_p50_us.map(micros));
+        add("inside a process p50", found.inside_p50_us.map(micros));
         add("commands per operation", found.commands_per_op.map(|commands| format!("{commands:.2}")));
         add("overtakings", found.fifo_inversions.map(|inversions| inversions.to_string()));
         add("resident memory", found.rss_kib.map(|memory| format!("{memory} KiB")));

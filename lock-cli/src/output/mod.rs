@@ -1,4 +1,4 @@
-//! Results on standard output, as text or as JSON. The JSON fields are listed in the README; they
+//! Results on standard output, as text or as JSON. The JSON fields are listed in docs/cli.md; they
 //! may gain company, but none changes its name or meaning.
 
 mod changed;
@@ -10,6 +10,8 @@ mod lock;
 mod measured;
 mod store;
 mod table;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod tables;
 mod tried;
 
 use std::io::{self, Write};
@@ -25,6 +27,8 @@ pub(crate) use self::forced::Forced;
 pub(crate) use self::lock::{Lock, Locks};
 pub(crate) use self::measured::Measured;
 pub(crate) use self::store::Store;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(crate) use self::tables::Tables;
 pub(crate) use self::tried::Tried;
 use crate::arguments::Format;
 use crate::exit::Failure;

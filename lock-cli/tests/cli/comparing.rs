@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::rig::{Ended, Rig, ended};
 
 fn compared(rig: &Rig, stores: &[&str], more: &[&str]) -> Ended {
-    let mut arguments = vec!["bench", "--rounds", "2", "--round", "100ms", "--out", "out"];
+    let mut arguments =
+        vec!["bench", "--rounds", "2", "--round", "100ms", "--patience", "0s", "--out", "out"];
     for store in stores {
         arguments.extend(["--store", store]);
     }

@@ -68,7 +68,7 @@ fn a_loss_that_shows_only_at_the_release_counts_too() {
 }
 
 #[test]
-fn a_store_that_does_not_answer_ends_the_command_before_the_lock_is_over() {
+fn b007_a_store_that_does_not_answer_ends_the_command_before_the_lock_is_over() {
     let rig = Rig::sqlite();
     let deaf = format!("trap 'echo TERM > told' TERM; {HEART}");
     let run = Started::from(&mut rig.run(&["--ttl", "2s", "--grace", "500ms", "k"], &deaf));

@@ -13,7 +13,11 @@ mod rig;
 mod checking;
 mod comparing;
 #[cfg(feature = "sqlite")]
+mod documented;
+#[cfg(feature = "sqlite")]
 mod exclusion;
+#[cfg(feature = "sqlite")]
+mod fields;
 mod first_process;
 #[cfg(feature = "sqlite")]
 mod kills;

@@ -1,6 +1,7 @@
 //! `distlock bench --store ..`: several stores in one run, and the report.
 
 use std::path::Path;
+use std::time::Duration;
 
 use distlock_bench::compare::{CompareOptions, Comparison, Contest, compare};
 use distlock_bench::page::page;
@@ -12,16 +13,21 @@ use crate::output::{Compared, Printer};
 
 const PAGE: &str = "report.html";
 const FIGURES: &str = "report.json";
+/// For a quiet machine, where the whole run takes some minutes.
+const QUICK_PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn execute(printer: &Printer, asked: Asked) -> Result<Exit, Failure> {
     let mut options = CompareOptions::new(asked.stores);
     if asked.quick {
         options.contests = Contest::QUICK.to_vec();
+        options.patience = QUICK_PATIENCE;
     } else if !asked.contests.is_empty() {
         options.contests = asked.contests;
     }
+    options.patience = asked.patience.unwrap_or(options.patience);
     options.rounds = asked.rounds;
     options.length = asked.round;
+    options.durability = asked.durability;
     options.failovers = asked.failovers;
     options.breaker = asked.breaker;
     options.peers = asked.peers;

@@ -1,8 +1,10 @@
 //! `distlock doctor`.
 
+mod failing;
+
 use std::time::Duration;
 
-use distlock::{Error, ErrorKind, LockClient, LockKey, OwnerId, Release, WaitPolicy};
+use distlock::{Error, LockClient, LockKey, OwnerId, Release, WaitPolicy};
 
 use crate::arguments::Global;
 use crate::exit::{Exit, Failure};
@@ -20,14 +22,11 @@ pub(super) async fn execute(global: &Global, printer: &Printer) -> Result<Exit, 
 }
 
 async fn examine(global: &Global, diagnosis: &mut Diagnosis) -> Result<Exit, Failure> {
-    let client = match store::connect(global).await {
+    let client = match distlock::connect(&store::url(global)?).await {
         Ok(client) => client,
         // The command line is at fault, not the store.
-        Err(failure) if failure.exit == Exit::BadUsage => return Err(failure),
-        Err(failure) => {
-            diagnosis.failed("reach", &failure.message, advice(failure.exit));
-            return Ok(failure.exit);
-        }
+        Err(error) if Exit::of(error.kind()) == Exit::BadUsage => return Err(error.into()),
+        Err(error) => return Ok(add(diagnosis, "reach", &error)),
     };
     diagnosis.is_of(client.info().name);
     let mut failure = None;
@@ -94,21 +93,7 @@ async fn rehearse(client: &LockClient, diagnosis: &mut Diagnosis) -> Option<Exit
     failure
 }
 
-fn add(diagnosis: &mut Diagnosis, check: &'static str, error: &Error) -> Exit {
-    let exit = Exit::of(error.kind());
-    let fix = match error.kind() {
-        ErrorKind::PermissionDenied => "grant the user of the locks what is missing",
-        _ => advice(exit),
-    };
-    diagnosis.failed(check, &error.to_string(), fix);
-    exit
-}
-
-const fn advice(exit: Exit) -> &'static str {
-    match exit {
-        Exit::Unreachable => {
-            "see that the server runs, that address and port are right, and that the network lets through"
-        }
-        _ => "do what the message says, then ask again",
-    }
+fn add(diagnosis: &mut Diagnosis, doing: &'static str, error: &Error) -> Exit {
+    diagnosis.failed(failing::check(error, doing), &error.to_string(), failing::fix(error));
+    Exit::of(error.kind())
 }
