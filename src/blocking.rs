@@ -23,13 +23,13 @@
 //!   does not block works everywhere: looking at a guard, dropping it, [`LockGuard::into_lease`].
 //! - **A wait can't be dropped.** Bound it with [`WaitPolicy::UpTo`](crate::WaitPolicy::UpTo), or end it from another
 //!   thread by [`LockClient::shutdown`].
-//! - **Nothing stops the work when the lock is lost**, since a thread can't be stopped from outside: there is no `run` and no
-//!   `with_lock`. Ask [`LockGuard::is_valid`] between steps, or let another thread wait in [`GuardView::lost`]; and
-//!   pass the token to what you write to.
+//! - **Nothing stops the work when the lock is lost**, since a thread can't be stopped from outside: there is no `run`, and
+//!   [`LockClient::with_lock`] tells of the loss only when its body is done. Ask [`LockGuard::is_valid`] between steps, or let
+//!   another thread wait in [`GuardView::lost`]; and pass the token to what you write to.
 //! - **Before `main` returns**, call [`LockGuard::unlock`] or [`LockClient::shutdown`]: a dropped guard is released by the
 //!   client's thread, and that ends with the process.
 
-pub use distlock_core::blocking::{GuardView, LockClient, LockGuard};
+pub use distlock_core::blocking::{GuardView, LockAdmin, LockClient, LockGuard};
 
 use distlock_core::{ClientOptions, Result};
 

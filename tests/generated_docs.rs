@@ -110,7 +110,7 @@ Generated from the code by `make docs`. An option has one name everywhere:
 | where | how |
 |---|---|
 | in a URL | `redis://host?queue=true&ttl=10s`, percent-encoded |
-| in code | the field and the setter of that name: `ClientOptions` and `LockOptions` for those of every store, the store's own configuration for the others |
+| in code | the field and the setter of that name, if the meaning names no other: `ClientOptions` and `LockOptions` for those of every store, the store's own configuration for the others |
 | on the command line | `--option queue=true --option ttl=10s` (`-o`), as it is; `--namespace` and, for `run`, `--ttl` on their own |
 | in the environment of the command | `DISTLOCK_OPTIONS='queue=true&ttl=10s'`, `DISTLOCK_NAMESPACE` |
 
@@ -118,14 +118,22 @@ An option that a store does not know is refused before anything is sent, with th
 given twice, and a value out of range. Durations are written `500ms`, `30s`, `1h30m`; switches are `on`, `true`, `1`, `off`,
 `false` or `0`, and a name alone is `on`.
 
-What belongs to one call and not to a store stands in `LockOptions`, and is a flag of `distlock run`:
+What belongs to one call stands in `LockOptions`, and what to all calls of a client in `ClientOptions`. Some are flags of `distlock run`:
 
 | in code | `distlock run` | without it |
 |---|---|---|
 | `LockOptions::ttl` | `--ttl` | the URL's `ttl`, else 30s |
 | `LockOptions::wait` | `--wait` | for ever |
+| `LockOptions::renew` | | every third of the ttl |
 | `LockOptions::max_hold` | `--max-hold` | no limit |
+| `LockOptions::queue` | | `Queueing::Auto`: a client's contenders stand in line, the first of them in the store's queue if it has one |
 | `LockOptions::metadata` | `--label` | host name, process id, and of `run` the command's name |
+| `LockOptions::op_timeout` | | the URL's `op_timeout`, else the lesser of 2s and ttl/6 |
+| `LockOptions::margin` | | 1 % of the ttl, and at least 2 ms |
+| `ClientOptions::namespace` | `--namespace` | the URL's `namespace`, else none |
+| `ClientOptions::metadata` | `--label` | host name and process id |
+| `ClientOptions::max_waiters` | | 65 536 callers |
+| `ClientOptions::defaults` | | the defaults of `LockOptions` |
 ";
 
 #[test]
@@ -149,7 +157,39 @@ fn the_table_of_options_is_current() {
     check("docs/options.md", &text);
 }
 
-/// A configuration has a field of the name that its URL option has.
+/// Every setter of the options that no store has of its own has a row.
+#[test]
+fn options_in_code_are_in_the_table() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (kind, file) in
+        [("LockOptions", "lock-core/src/options.rs"), ("ClientOptions", "lock-core/src/client/options.rs")]
+    {
+        let code = std::fs::read_to_string(root.join(file)).expect("a file");
+        let names = setters(&code);
+        assert!(names.len() > 3, "{file}: {names:?}");
+        for name in names {
+            assert!(
+                OPTIONS_HEAD.contains(&format!("\n| `{kind}::{name}` | ")),
+                "{kind}: no row for `{name}`"
+            );
+        }
+    }
+}
+
+/// The methods of the code that take themselves to change something.
+fn setters(code: &str) -> Vec<&str> {
+    let methods = code.lines().filter_map(|line| line.strip_prefix("    pub "));
+    let named =
+        methods.filter_map(|method| method.strip_prefix("const ").unwrap_or(method).strip_prefix("fn "));
+    named.filter_map(|method| method.split_once("(mut self")).map(|(name, _)| name).collect()
+}
+
+/// What stands behind `mark` in the option's meaning, in quotes.
+fn named(option: &UrlOption, mark: &str) -> Option<&'static str> {
+    option.meaning.rsplit_once(mark).and_then(|(_, name)| name.split('`').next())
+}
+
+/// A configuration has a field and a setter of the name that its URL option has.
 #[test]
 fn options_of_urls_are_fields_of_configurations() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -159,7 +199,9 @@ fn options_of_urls_are_fields_of_configurations() {
         ("redlock", "backend-redis/src/config/mod.rs"),
         ("etcd", "backend-etcd/src/config/mod.rs"),
         ("postgres", "backend-sql/src/server/config/mod.rs"),
+        ("postgres", "backend-sql/src/server/config/setters.rs"),
         ("mysql", "backend-sql/src/server/config/mod.rs"),
+        ("mysql", "backend-sql/src/server/config/setters.rs"),
         ("sqlite", "backend-sql/src/sqlite/config.rs"),
         ("zk", "backend-zk/src/config/mod.rs"),
     ];
@@ -170,11 +212,10 @@ fn options_of_urls_are_fields_of_configurations() {
         let driver =
             registry.drivers().iter().find(|driver| driver.schemes().contains(&scheme)).expect("a store");
         for option in driver.options() {
-            let field = option
-                .meaning
-                .rsplit_once("In code: `")
-                .map_or(option.name, |(_, name)| name.split('`').next().unwrap_or(name));
+            let field = named(option, "In code: `").unwrap_or(option.name);
             assert!(code.contains(&format!("    pub {field}: ")), "{scheme}: no field `{field}`");
+            let setter = named(option, "Set by `").unwrap_or(field);
+            assert!(setters(&code).contains(&setter), "{scheme}: no setter `{setter}`");
         }
     }
 }

@@ -84,4 +84,14 @@ fn links_of_readmes_lead_somewhere_wherever_they_are_read() {
     }
 }
 
+#[test]
+fn pages_for_newcomers_name_the_oldest_rust() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let wanted = format!("Rust {} or later", env!("CARGO_PKG_RUST_VERSION"));
+    for page in ["README.md", "lock-cli/README.md", "CONTRIBUTING.md"] {
+        let text = fs::read_to_string(root.join(page)).expect("a page");
+        assert!(text.contains(&wanted), "{page} does not say `{wanted}`");
+    }
+}
+
 const REPOSITORY: &str = "https://github.com/distlock/distlock/blob/main/";

@@ -5,8 +5,6 @@
 mod program;
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -51,7 +49,7 @@ fn one_worker_is_active_and_hands_over() {
     // Taken away: it drops its work, and comes back.
     let operator = client(folder.path());
     let key = "singleton-worker".into_key().unwrap();
-    operator.block_on(operator.as_async().admin().unwrap().force_unlock(&key)).unwrap();
+    operator.admin().unwrap().force_unlock(&key).unwrap();
     second.says("Dropped the work after ");
     assert!(token(&second.says("Active with token ")) > second_token);
 
@@ -171,7 +169,11 @@ fn jobs_are_shared_over_any_store() {
 }
 
 /// Sends a request, and returns the status line and the answer.
+#[cfg(feature = "metrics")]
 fn request(address: &str, what: &str) -> String {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "{what} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         .unwrap();
@@ -180,15 +182,20 @@ fn request(address: &str, what: &str) -> String {
     answer
 }
 
+/// The service, and where it listens.
+#[cfg(feature = "metrics")]
+fn endpoint(folder: &Path) -> (Running, String) {
+    let mut service = Running::start(at(folder, "guarded_endpoint").env("LISTEN", "127.0.0.1:0"));
+    let line = service.says("Listening on http://");
+    let address = line.trim_start_matches("Listening on http://").trim_end_matches('.').to_owned();
+    (service, address)
+}
+
+#[cfg(feature = "metrics")]
 #[test]
 fn an_endpoint_serves_one_at_a_time_and_stops_in_order() {
     let folder = tempfile::tempdir().unwrap();
-    let start = || {
-        let mut service = Running::start(at(folder.path(), "guarded_endpoint").env("LISTEN", "127.0.0.1:0"));
-        let line = service.says("Listening on http://");
-        let address = line.trim_start_matches("Listening on http://").trim_end_matches('.').to_owned();
-        (service, address)
-    };
+    let start = || endpoint(folder.path());
     let ((service, one), (_other_service, other)) = (start(), start());
     assert!(request(&one, "GET /healthz").starts_with("HTTP/1.1 200 "));
 
@@ -207,7 +214,7 @@ fn an_endpoint_serves_one_at_a_time_and_stops_in_order() {
     let slow = std::thread::spawn(move || request(&one, "POST /reports/yearly"));
     let key = "report/yearly".into_key().unwrap();
     let is_held = || {
-        let record = client.block_on(client.as_async().admin().unwrap().inspect(&key)).unwrap();
+        let record = client.admin().unwrap().inspect(&key).unwrap();
         record.is_some_and(|record| !record.holders.is_empty())
     };
     while !is_held() && !slow.is_finished() {
@@ -219,4 +226,42 @@ fn an_endpoint_serves_one_at_a_time_and_stops_in_order() {
     let (status, said) = service.ends();
     assert!(status.success() && said.contains("Stopped; 0 locks are left to their ttl."), "{said}");
     assert!(client.try_lock("report/yearly").unwrap().is_some());
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn an_endpoint_tells_its_health_and_serves_metrics() {
+    use sqlx::{Connection, Executor, SqliteConnection};
+
+    let folder = tempfile::tempdir().unwrap();
+    let (_service, address) = endpoint(folder.path());
+    assert!(request(&address, "GET /healthz").starts_with("HTTP/1.1 200 "));
+    assert!(request(&address, "POST /reports/daily").starts_with("HTTP/1.1 200 "));
+    let counted = |operation: &str, outcome: &str| {
+        format!(
+            r#"distlock_operations_total{{backend="sqlite",operation="{operation}",outcome="{outcome}"}} 1"#
+        )
+    };
+    let page = request(&address, "GET /metrics");
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("text/plain; version=0.0.4"), "{page}");
+    for part in [
+        counted("probe", "ok"),
+        counted("unlock", "released"),
+        "# HELP distlock_operation_seconds ".to_owned(),
+        "distlock_operation_seconds_bucket{".to_owned(),
+    ] {
+        assert!(page.contains(&part), "{part} in {page}");
+    }
+
+    // The store is no store any more.
+    client(folder.path()).block_on(async {
+        let file = folder.path().join("locks.db");
+        let mut database = SqliteConnection::connect(&format!("sqlite:{}", file.display())).await.unwrap();
+        database.execute("DROP TABLE distlock_meta").await.unwrap();
+        database.close().await.unwrap();
+    });
+    let sick = request(&address, "GET /healthz");
+    assert!(sick.starts_with("HTTP/1.1 503 ") && sick.contains("distlock_meta"), "{sick}");
+    let page = request(&address, "GET /metrics");
+    assert!(page.contains(&counted("probe", "error")), "{page}");
 }

@@ -1,65 +1,14 @@
-//! The blocking calls, on the stores that need no server and on those servers that `LOCK_TEST_REDIS_URL` and its like name.
-#![cfg(feature = "blocking")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+//! Locks and their guards.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use distlock::blocking::{self, GuardView, LockClient, LockGuard};
-use distlock::{
-    Clock, ErrorKind, LockOptions, LockState, LostReason, MemoryBackend, Operation, Release, RenewPolicy,
-    WaitPolicy,
-};
-use tokio::runtime::Handle;
+use distlock::blocking::{self, LockClient};
+use distlock::{ErrorKind, LockOptions, LockState, LostReason, MemoryBackend, Release, RenewPolicy};
 
-/// Less than the ttl where none is given: what is free by then was given back.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn waiting(patience: Duration) -> LockOptions {
-    LockOptions::default().wait(WaitPolicy::UpTo(patience))
-}
-
-/// Two clients of each store: two connections of a file, and clones where a connection is a store of its own.
-fn stores() -> (tempfile::TempDir, Vec<(LockClient, LockClient)>) {
-    let folder = tempfile::tempdir().unwrap();
-    let memory = blocking::connect("memory:").unwrap();
-    let mut stores = vec![(memory.clone(), memory)];
-    let file =
-        cfg!(feature = "sqlite").then(|| format!("sqlite:{}", folder.path().join("locks.db").display()));
-    for url in file.into_iter().chain(servers()) {
-        stores.push((blocking::connect(&url).unwrap(), blocking::connect(&url).unwrap()));
-    }
-    (folder, stores)
-}
-
-/// The servers to test on, each with a namespace that nobody else uses.
-fn servers() -> impl Iterator<Item = String> {
-    let all = [
-        ("LOCK_TEST_REDIS_URL", cfg!(feature = "redis")),
-        ("LOCK_TEST_POSTGRES_URL", cfg!(feature = "postgres")),
-        ("LOCK_TEST_ETCD_URL", cfg!(feature = "etcd")),
-    ];
-    let named =
-        all.into_iter().filter(|(_, is_built)| *is_built).filter_map(|(name, _)| std::env::var(name).ok());
-    named.map(|url| {
-        let joint = if url.contains('?') { '&' } else { '?' };
-        format!("{url}{joint}namespace={}", distlock::OwnerId::random())
-    })
-}
-
-/// Asks again and again, on a thread that is blocked in between and calls no client.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let clock = Clock::system();
-    let deadline = clock.now().plus(PATIENCE);
-    let (_sender, nothing) = mpsc::channel::<()>();
-    while !holds() {
-        assert!(clock.now() < deadline, "in vain: {what}");
-        let _ = nothing.recv_timeout(Duration::from_millis(10));
-    }
-}
+use crate::{PATIENCE, stores, until, waiting};
 
 #[test]
 fn threads_exclude_each_other_and_tokens_rise() {
@@ -170,7 +119,7 @@ fn a_lock_that_is_taken_away_is_told() {
     let (_folder, stores) = stores();
     for (one, other) in stores {
         let guard = one.lock_with("k", &LockOptions::default().ttl(Duration::from_millis(1500))).unwrap();
-        let victim = other.block_on(other.as_async().admin().unwrap().force_unlock(guard.key())).unwrap();
+        let victim = other.admin().unwrap().force_unlock(guard.key()).unwrap();
         assert_eq!(victim.unwrap().owner, guard.owner());
         assert_eq!(guard.lost_within(PATIENCE), Some(LostReason::Expired));
         assert!(other.lock_with("k", &waiting(PATIENCE)).unwrap().token() > guard.token());
@@ -243,118 +192,4 @@ fn shutdown_sends_waiters_away_and_gives_everything_back() {
             assert!(other.try_lock("k").unwrap().is_some(), "it was given back");
         }
     }
-}
-
-/// A mark that is there for as long as the runtime of the client.
-fn mark(client: &LockClient) -> Weak<()> {
-    let mark = Arc::new(());
-    let kept = Arc::downgrade(&mark);
-    client.block_on(async {
-        drop(Handle::current().spawn(async move {
-            std::future::pending::<()>().await;
-            drop(mark);
-        }));
-    });
-    kept
-}
-
-#[test]
-fn the_thread_ends_with_the_last_handle_and_guard() {
-    let (_folder, stores) = stores();
-    for (one, other) in stores {
-        let runtime = mark(&one);
-        let guard = one.lock("k").unwrap();
-        let clone = one.clone();
-        drop((one, other));
-        drop(clone);
-        assert!(runtime.upgrade().is_some(), "the guard needs it");
-        drop(guard);
-        until("the end of the thread", || runtime.upgrade().is_none());
-    }
-}
-
-#[test]
-fn the_thread_releases_what_was_dropped_before_it_ends() {
-    let store = Arc::new(MemoryBackend::new());
-    let open = || {
-        let backend = Arc::clone(&store);
-        LockClient::open(async { Ok(distlock::LockClient::new(backend)) }).unwrap()
-    };
-    let guard = open().lock("k").unwrap();
-    let other = open();
-    store.faults().delay(Operation::Unlock, Duration::from_millis(300));
-    drop(guard);
-    drop(other.lock_with("k", &waiting(PATIENCE)).unwrap());
-}
-
-#[test]
-fn a_client_that_could_not_connect_leaves_no_thread() {
-    let mut runtime = Weak::new();
-    let error = LockClient::open(async {
-        let mark = Arc::new(());
-        runtime = Arc::downgrade(&mark);
-        drop(Handle::current().spawn(async move {
-            std::future::pending::<()>().await;
-            drop(mark);
-        }));
-        distlock::connect("memroy:").await
-    })
-    .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidUrl);
-    until("the end of the thread", || runtime.upgrade().is_none());
-}
-
-/// What a call inside a runtime panics with.
-fn panicked<T>(call: impl FnOnce() -> T) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(call)).err().expect("it panics");
-    match panic.downcast::<String>() {
-        Ok(text) => *text,
-        Err(panic) => (*panic.downcast::<&str>().unwrap()).to_owned(),
-    }
-}
-
-#[test]
-fn inside_a_runtime_calls_panic_and_drops_do_not() {
-    let client = blocking::connect("memory:").unwrap();
-    let (held, dropped) = (client.lock("held").unwrap(), client.lock("dropped").unwrap());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (client, view) = (client.clone(), held.view());
-        drop(dropped);
-        assert!(held.is_valid() && view.is_valid());
-        for message in [
-            panicked(|| blocking::connect("memory:")),
-            panicked(|| client.lock("k")),
-            panicked(|| client.try_lock("k")),
-            panicked(|| view.lost()),
-            panicked(|| held.lost_within(PATIENCE)),
-            panicked(|| client.shutdown(PATIENCE)),
-            panicked(|| held.unlock()),
-        ] {
-            assert!(message.contains("runtime"), "{message}");
-        }
-        // Where blocking is allowed it is allowed here, too.
-        let blocked = tokio::task::spawn_blocking(move || client.lock("k").map(|guard| guard.token()));
-        assert!(blocked.await.unwrap().is_ok());
-    });
-    for key in ["held", "dropped"] {
-        client.lock_with(key, &waiting(PATIENCE)).unwrap().unlock().unwrap();
-    }
-}
-
-#[test]
-fn the_last_handle_may_go_inside_a_runtime() {
-    let client = blocking::connect("memory:").unwrap();
-    let (thread, guard) = (mark(&client), client.lock("k").unwrap());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { drop((client, guard)) });
-    until("the end of the thread", || thread.upgrade().is_none());
-}
-
-#[test]
-fn handles_guards_and_views_go_from_thread_to_thread() {
-    fn any_thread<T: Send + Sync + 'static>() {}
-    any_thread::<LockClient>();
-    any_thread::<LockGuard>();
-    any_thread::<GuardView>();
 }
