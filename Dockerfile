@@ -1,11 +1,12 @@
 # The command `distlock` with all stores: docker build -t distlock . && docker run --rm distlock --help
+# No test builds this image; what it calls, `make command`, builds the same program without it.
 FROM rust:1-bookworm AS build
 RUN apt-get update \
     && apt-get install -y --no-install-recommends protobuf-compiler libprotobuf-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked -p distlock-cli --features full
+RUN make command
 
 FROM debian:bookworm-slim
 RUN apt-get update \

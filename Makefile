@@ -9,9 +9,11 @@ SEED ?=
 F ?= all
 IDLE ?= 600
 CASES ?= 20000
+# What `make soak` takes for B.
+SOAKED = sqlite postgres mysql redis sentinel cluster redlock etcd etcd3 zk zk3
 export RUSTDOCFLAGS ?= -Dwarnings
 
-.PHONY: verify fix test serve stop conform faults faults-quick faults-record soak properties bench bench-quick bench-core gates api docs
+.PHONY: verify fix test serve stop conform faults faults-quick faults-record soak properties bench bench-quick bench-core gates api docs command
 
 # Read-only; no server, no network beyond crates. Without protoc it leaves out, loudly, what needs that.
 verify:
@@ -45,13 +47,13 @@ stop:
 conform:
 	@./dev/conform.sh $(B) $(T)
 
-# Cells of the grid of faults, on real servers: make faults B=etcd F=F13 SEED=1; all stores with B=all.
+# Cells of the grid of faults, on real servers: make faults B=etcd F=F13 SEED=1; all stores without B, all faults without F.
 faults:
-	@FAULT_SEED=$(SEED) ./dev/faults.sh run $(B) $(F)
+	@SEED=$(SEED) ./dev/faults.sh run $(if $(filter file,$(origin B)),all,$(B)) $(F)
 
 # Each fault on one store at least, and each store with six at least. All of it is a part of `make test` too.
 faults-quick:
-	@./dev/faults.sh quick
+	@SEED=$(SEED) ./dev/faults.sh quick
 
 # Keeps what `make faults` has found out, and writes the documentation's page anew.
 faults-record:
@@ -59,13 +61,19 @@ faults-record:
 	UPDATE_DOCS=1 $(CARGO) test -p distlock --all-features --test generated_docs
 
 # Contenders in processes of their own, and the store's servers, network and clock, hurt at random, and then IDLE seconds
-# of rest: make soak B=redis SECS=60 IDLE=10
+# of rest: make soak B=redis SECS=60 IDLE=10. It ends with `make properties`, some five minutes of one core for its 20000 cases.
 soak:
+	@[ -n "$(filter-out file,$(origin B))" ] || { echo "make soak B=STORE, one of: $(SOAKED)" >&2; exit 64; }
 	@case "$(B)" in etcd*) program="-p distlock-etcd --all-features --example soak_etcd" ;; *) program="-p distlock-testbed --example soak" ;; esac; \
 	SOAK_IDLE=$(IDLE) $(CARGO) run $$program -- $(B) $(SECS) $(SEED)
 	@case "$(B)" in postgres | mysql) DISTLOCK_KEYS=1000000 ./dev/services.sh run $(B) -- \
 		$(CARGO) test -p distlock-sql --features postgres,mysql --test servers -- many_keys ;; \
 	sqlite) DISTLOCK_KEYS=1000000 $(CARGO) test -p distlock-sql --features sqlite --test sqlite -- one_key_after_another ;; esac
+	@export DISTLOCK_ROUNDS=100; case "$(B)" in \
+	redis) for test in b003 b055 b115; do $(CARGO) test -p distlock-redis --all-features --test scenarios -- $$test || exit; done ;; \
+	zk) for test in b056 b126 b130 b133; do $(CARGO) test -p distlock-zk --all-features --test scenarios -- $$test || exit; done ;; \
+	sqlite) $(CARGO) test -p distlock-sql --features sqlite --test sqlite -- b112 ;; esac
+	$(MAKE) properties CASES=$(CASES)
 
 # Random input for all that reads what comes from outside; the ordinary tests try 256 of each: make properties CASES=100000
 properties:
@@ -93,7 +101,10 @@ gates:
 api:
 	./dev/api.sh write
 
+# The command with all stores, target/release/distlock; needs protoc. The Dockerfile calls this.
+command:
+	$(CARGO) build --release --locked -p distlock-cli --features full
+
+# The generated pages anew, and all pages and crates as HTML: prints the path to begin at.
 docs:
-	UPDATE_DOCS=1 $(CARGO) test -p distlock --all-features --test generated_docs
-	UPDATE_DOCS=1 $(CARGO) test -p distlock-cli --test cli -- reference
-	$(CARGO) doc --workspace --no-deps --all-features
+	@./dev/docs.sh

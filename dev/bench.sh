@@ -73,6 +73,7 @@ compare() {
     else
         arguments+=(--quick)
     fi
+    [ -z "${SVC_DURABLE:-}" ] || arguments+=(--durability "$SVC_DURABLE")
     [ "${BENCH_PEERS:-yes}" != yes ] || [ ! -x "$peers" ] || arguments+=(--peers "$peers")
     "target/$(folder_of)/distlock" bench --out "$out" "${arguments[@]}"
 }

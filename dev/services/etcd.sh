@@ -1,4 +1,4 @@
-# etcd: one server; three members of a cluster; and optionally one server of the release after the distribution's.
+# etcd: one server; three members of a cluster; and optionally three of the release that the next distribution has.
 
 GROUPS_KNOWN+=(etcd etcd3)
 GROUPS_OPTIONAL+=(etcd35)
@@ -90,11 +90,8 @@ etcd3_members() {
 }
 
 etcd3_url() {
-    local number list=""
-    for number in 0 1 2; do
-        list+="${list:+,}$(host_of "e$number"):$((BASE + 42 + 2 * number))"
-    done
-    echo "etcd://$list"
+    # shellcheck disable=SC2046
+    etcd_cluster_url 42 $(etcd3_members)
 }
 
 etcd3_answers() {
@@ -102,34 +99,28 @@ etcd3_answers() {
 }
 
 etcd3_whole() {
-    local name
-    for name in $(etcd3_members); do
-        is_alive "$name" && etcd_answers "$name" || return 1
-    done
+    # shellcheck disable=SC2046
+    etcd_all_answer $(etcd3_members)
 }
 
 etcd3_up() {
-    local number cluster=""
-    for number in 0 1 2; do
-        cluster+="${cluster:+,}e$number=http://$(host_of "e$number"):$((BASE + 43 + 2 * number))"
-    done
-    for number in 0 1 2; do
-        etcd_server "e$number" $((BASE + 42 + 2 * number)) "$cluster" || return 1
-    done
+    # shellcheck disable=SC2046
+    etcd_cluster 42 $(etcd3_members)
     # shellcheck disable=SC2046
     wait_until etcd3 $(etcd3_members) -- etcd3_whole
 }
 
 etcd35_needs() {
-    echo "$UNPACKED/etcd35" curl
+    echo "$UNPACKED/etcd35" etcdctl curl
 }
 
 etcd35_members() {
-    echo etcd35
+    echo n{0..2}
 }
 
 etcd35_url() {
-    echo "etcd://$(host_of etcd35):$((BASE + 48))"
+    # shellcheck disable=SC2046
+    etcd_cluster_url 73 $(etcd35_members)
 }
 
 etcd35_answers() {
@@ -137,10 +128,47 @@ etcd35_answers() {
 }
 
 etcd35_whole() {
-    etcd_answers etcd35
+    # shellcheck disable=SC2046
+    etcd_all_answer $(etcd35_members)
 }
 
 etcd35_up() {
-    PROGRAM=$UNPACKED/etcd35 etcd_server etcd35 $((BASE + 48)) "etcd35=http://$(host_of etcd35):$((BASE + 49))" &&
-        wait_until etcd35 etcd35 -- etcd35_whole
+    # shellcheck disable=SC2046
+    PROGRAM=$UNPACKED/etcd35 etcd_cluster 73 $(etcd35_members)
+    # shellcheck disable=SC2046
+    wait_until etcd35 $(etcd35_members) -- etcd35_whole
+}
+
+# etcd_cluster OFFSET MEMBER...: starts them, on two ports each from there on.
+etcd_cluster() {
+    local offset=$1 port name cluster=""
+    shift
+    port=$((BASE + offset))
+    for name; do
+        cluster+="${cluster:+,}$name=http://$(host_of "$name"):$((port + 1))"
+        port=$((port + 2))
+    done
+    port=$((BASE + offset))
+    for name; do
+        etcd_server "$name" "$port" "$cluster" || return 1
+        port=$((port + 2))
+    done
+}
+
+# etcd_cluster_url OFFSET MEMBER...
+etcd_cluster_url() {
+    local port=$((BASE + $1)) name list=""
+    shift
+    for name; do
+        list+="${list:+,}$(host_of "$name"):$port"
+        port=$((port + 2))
+    done
+    echo "etcd://$list"
+}
+
+etcd_all_answer() {
+    local name
+    for name; do
+        is_alive "$name" && etcd_answers "$name" || return 1
+    done
 }

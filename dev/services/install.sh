@@ -46,7 +46,7 @@ check_missing() {
 cmd_install() {
     local command packages=()
     for command in $(cmd_missing "$@"); do
-        if wheel_of "$command" >/dev/null; then
+        if wheel_of "$command" >/dev/null || deb_of "$command" >/dev/null; then
             unpack "$command"
             continue
         fi

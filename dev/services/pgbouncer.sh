@@ -1,4 +1,4 @@
-# A pooler with a PostgreSQL server of its own behind it. One of its databases is pooled by transaction, the other by session.
+# A pooler with a PostgreSQL server of its own behind it. Of its databases two are pooled by transaction, one by session.
 # Optional: the group has to be named.
 
 GROUPS_OPTIONAL+=(pgbouncer)
@@ -41,6 +41,8 @@ pgbouncer_up() {
         printf '[databases]\n'
         printf 'transaction = %s pool_mode=transaction pool_size=20\n' "$server"
         printf 'session = %s pool_mode=session pool_size=100\n' "$server"
+        # Whoever comes next gets the server that was just used.
+        printf 'narrow = %s pool_mode=transaction pool_size=1\n' "$server"
         printf '[pgbouncer]\nlisten_addr = %s\nlisten_port = %s\n' "$(host_of pgbouncer)" $((BASE + 62))
         printf 'unix_socket_dir =\nauth_type = any\nmax_client_conn = 500\nserver_login_retry = 1\n'
         # Drivers set it at the start of a connection, which a pooler can't pass on.

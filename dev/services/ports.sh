@@ -1,7 +1,7 @@
 # A block of 100 ports for each set, below 32768 where the system takes no ports for outgoing connections. Who
 # holds a lock on the block's file has reserved it. Offsets in the block:
 #   0 redis   1-5 redlock   10-17 sentinel   20-35 cluster   36 valkey   37 redis8   38 redis6   40-47 etcd, etcd3
-#   48-49 etcd35   50-59 zk, zk3   60-64 postgres, pgbouncer, pgstandby   70-72 mysql, mysqlreplica   from 73 on: free
+#   50-59 zk, zk3   60-64 postgres, pgbouncer, pgstandby   70-72 mysql, mysqlreplica   73-78 etcd35   the rest is free
 
 BLOCK_FILES=/tmp/distlock-ports
 LAST_BLOCK=32600
