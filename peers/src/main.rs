@@ -65,6 +65,7 @@ fn answer<P: Peer>() -> PeerAnswer {
     PeerAnswer {
         name: P::NAME.into(),
         scheme: P::SCHEME.into(),
+        also_on: P::ALSO_ON.iter().map(|scheme| (*scheme).to_owned()).collect(),
         differs: P::DIFFERS.into(),
         faster_alone: P::FASTER_ALONE.into(),
         faster_contended: P::FASTER_CONTENDED.into(),

@@ -14,6 +14,8 @@ pub trait Peer: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// The scheme of its store.
     const SCHEME: &'static str;
+    /// Schemes of other stores on which it can contend too.
+    const ALSO_ON: &'static [&'static str] = &[];
     /// What a reader must know to compare it.
     const DIFFERS: &'static str;
     /// Why it may be faster where nobody else wants the lock; empty if it never was.
