@@ -86,7 +86,11 @@ impl Endpoint {
         let open = async move {
             let _opening = opening;
             let client = Arc::new(opener.open(&this.server).await?);
-            this.state().client = Some(Arc::clone(&client));
+            let mut state = this.state();
+            state.client = Some(Arc::clone(&client));
+            // What the connection before it left unanswered says nothing about this one.
+            state.silent_since = Instant::FAR;
+            drop(state);
             Ok(client)
         };
         #[expect(

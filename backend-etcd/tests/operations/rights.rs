@@ -89,12 +89,13 @@ async fn who_a_user_is_is_asked_once_for_callers_in_a_hurry() {
         let limit = Duration::from_millis(100);
         tokio::time::timeout(limit, backend.try_lock(&request)).await.map(|answer| answer.map(drop))
     };
-    way.refuse().await;
-    way.reset().await;
-    eventually("the connection is gone", async || matches!(hurried().await, Ok(Err(_)))).await;
+    // Held rather than cut: a connection that broke is made again by the client crate, too.
+    let before = way.traffic().connections;
     way.hold(Way::ToClient);
-    way.accept().await;
-    eventually("another one is opened", async || hurried().await.is_err() && way.traffic().open > 0).await;
+    eventually("another one is opened", async || {
+        hurried().await.is_err() && way.traffic().connections > before
+    })
+    .await;
     let opened = way.traffic().connections;
     // Some only wait until the member is tried again.
     for _ in 0..20 {
