@@ -30,6 +30,8 @@ mod mayhem;
 #[cfg(all(feature = "metrics", feature = "sqlite"))]
 mod measuring;
 mod orphans;
+#[cfg(feature = "sqlite")]
+mod pages;
 mod reference;
 mod running;
 mod signals;
