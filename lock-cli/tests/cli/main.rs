@@ -31,6 +31,8 @@ mod mayhem;
 mod measuring;
 mod orphans;
 #[cfg(feature = "sqlite")]
+mod page;
+#[cfg(feature = "sqlite")]
 mod pages;
 mod reference;
 mod running;

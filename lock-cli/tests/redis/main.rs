@@ -15,6 +15,9 @@ mod rig;
 #[path = "../cli/mayhem.rs"]
 mod mayhem;
 
+#[path = "../cli/page.rs"]
+mod page;
+
 mod examining;
 mod kills;
 mod refusals;

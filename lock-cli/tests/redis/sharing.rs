@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::Test;
+use crate::page::{call, shell, shown};
 use crate::rig::{Rig, Started, ended, eventually};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -11,6 +12,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("sharing::a_queue_shows_who_waits", a_queue_shows_who_waits),
     ("sharing::info_names_promises_and_dangers", info_names_promises_and_dangers),
     ("sharing::it_is_measured_and_checked", it_is_measured_and_checked),
+    ("sharing::the_calls_of_the_readme_run", the_calls_of_the_readme_run),
 ];
 
 /// Holds the lock until there is a file `go`.
@@ -107,4 +109,16 @@ fn it_is_measured_and_checked(url: &str) {
     let end = ended(&mut rig.distlock(&["conformance", "--filter", "exclusion::"]));
     assert_eq!((end.status, end.stderr.as_str()), (Some(0), ""), "{end:?}");
     assert!(end.stdout.contains(" 0 failed"), "{end:?}");
+}
+
+fn the_calls_of_the_readme_run(url: &str) {
+    let rig = rig(url, "");
+    let page = shown("README.md");
+    let calls: Vec<_> =
+        page.iter().filter(|line| line.contains("--features redis")).filter_map(|line| call(line)).collect();
+    let ends: Vec<_> = calls.iter().map(|line| ended(&mut shell(&rig, line))).collect();
+    let [run, ls, info] = ends.as_slice() else { panic!("other calls: {calls:?}") };
+    assert!(run.status == Some(0) && run.stdout.starts_with("token "), "{run:?}");
+    assert!(ls.status == Some(0) && !ls.stdout.contains("nightly"), "{ls:?}");
+    assert!(info.status == Some(0) && info.stdout.contains("exclusion "), "{info:?}");
 }
