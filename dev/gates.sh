@@ -32,6 +32,11 @@ cargo deny check bans licenses sources
 
 ./dev/api.sh check
 
+# With the release of Rust that the manifests name.
+oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+rustup toolchain install "$oldest" --profile minimal --no-self-update
+cargo "+$oldest" check --workspace --all-features --locked
+
 # Every crate that is published, built from its package.
 cargo package --workspace --exclude distlock-examples --exclude distlock-testbed --all-features --allow-dirty
 

@@ -202,32 +202,33 @@ fn of_connection(error: &RedisError, effect: Effect) -> (ErrorKind, &'static str
         RedisKind::InvalidClientConfig => {
             (ErrorKind::Misconfigured, "the connection's settings contradict each other")
         }
-        _ if effect == Effect::None && error.is_connection_refusal() => (
-            ErrorKind::Unavailable,
-            "nobody listens at the server's address; see that it runs and that host and port are right",
-        ),
-        _ if effect == Effect::None
-            && let Some(meaning) = tls::meaning(&error.to_string()) =>
-        {
-            (ErrorKind::Misconfigured, meaning)
-        }
-        _ if effect == Effect::None && error.is_timeout() => (
-            ErrorKind::Unavailable,
-            "the server can't be reached in time; see that it runs, that the network lets through, and that it speaks TLS if rediss:// is meant, and none with redis://",
-        ),
-        _ if effect == Effect::None && error.is_connection_dropped() => (
-            ErrorKind::Unavailable,
-            "the server closed the connection at once; see its log, and whether it wants rediss:// instead of redis://",
-        ),
-        _ if effect == Effect::None => (
-            ErrorKind::Unavailable,
-            "the server can't be reached; see that it runs and that the network lets through",
-        ),
+        _ if effect == Effect::None => unsent(error),
         _ if error.is_timeout() => {
             (ErrorKind::Unavailable, "the server did not answer in time; whether it acted is not known")
         }
         _ => (ErrorKind::Unavailable, "the connection broke; whether the server acted is not known"),
     }
+}
+
+/// Why a command could not be sent.
+fn unsent(error: &RedisError) -> (ErrorKind, &'static str) {
+    if error.is_connection_refusal() {
+        return (
+            ErrorKind::Unavailable,
+            "nobody listens at the server's address; see that it runs and that host and port are right",
+        );
+    }
+    if let Some(meaning) = tls::meaning(&error.to_string()) {
+        return (ErrorKind::Misconfigured, meaning);
+    }
+    let meaning = if error.is_timeout() {
+        "the server can't be reached in time; see that it runs, that the network lets through, and that it speaks TLS if rediss:// is meant, and none with redis://"
+    } else if error.is_connection_dropped() {
+        "the server closed the connection at once; see its log, and whether it wants rediss:// instead of redis://"
+    } else {
+        "the server can't be reached; see that it runs and that the network lets through"
+    };
+    (ErrorKind::Unavailable, meaning)
 }
 
 #[cfg(test)]
