@@ -81,7 +81,7 @@ pub use registry::{COMMON_OPTIONS, Driver, Registry};
 pub use request::{LockRequest, Mode};
 pub use running::{Running, RunningGuard};
 pub use supports::Supports;
-pub use timers::Timers;
+pub use timers::{TimeLimit, Timers};
 pub use url::{Host, StoreUrl, nearest};
 pub use url_option::UrlOption;
 pub use waited::Waited;

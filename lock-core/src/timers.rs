@@ -1,5 +1,6 @@
 //! Time limits that cost little.
 
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -50,6 +51,25 @@ impl Timers {
         Limited { operation, running: Running { timers: self, timer: None }, limit }
     }
 
+    /// A limit that several operations in a row share, counted from when the first of them had to wait.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use std::time::Duration;
+    ///
+    /// let timers = distlock_core::Timers::new();
+    /// let mut limit = timers.shared_limit(Duration::from_millis(30));
+    /// let pause = || Box::pin(tokio::time::sleep(Duration::from_millis(20)));
+    /// assert_eq!(limit.run(pause()).await, Some(()));
+    /// assert_eq!(limit.run(pause()).await, None);
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn shared_limit(&self, limit: Duration) -> TimeLimit<'_> {
+        TimeLimit { running: Running { timers: self, timer: None }, limit }
+    }
+
     fn take(&self, limit: Duration) -> Timer {
         let runtime = Handle::current().id();
         let kept = {
@@ -67,6 +87,30 @@ impl Timers {
 
     fn idle(&self) -> MutexGuard<'_, Vec<Timer>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A limit that several operations in a row share: [`Timers::shared_limit`].
+#[derive(Debug)]
+pub struct TimeLimit<'a> {
+    running: Running<'a>,
+    limit: Duration,
+}
+
+impl TimeLimit<'_> {
+    /// Runs an operation until the limit; `None` when that is over first, with the operation dropped.
+    ///
+    /// # Cancel safety
+    /// That of the operation.
+    ///
+    /// # Panics
+    /// As [`Timers::limit`].
+    pub async fn run<F: Future + Unpin>(&mut self, mut operation: F) -> Option<F::Output> {
+        poll_fn(|context| match Pin::new(&mut operation).poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => self.running.poll(self.limit, context).map(|()| None),
+        })
+        .await
     }
 }
 
@@ -95,6 +139,7 @@ impl<F: Future> Future for Limited<'_, F> {
 }
 
 /// The timer of an operation that had to wait.
+#[derive(Debug)]
 struct Running<'a> {
     timers: &'a Timers,
     timer: Option<Timer>,
@@ -141,6 +186,20 @@ mod tests {
         }
         assert!(begun.elapsed() >= Duration::from_millis(2760));
         assert_eq!(timers.idle().len(), 1, "one timer served all");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn operations_in_a_row_share_a_limit_and_a_timer() {
+        let timers = Timers::new();
+        let mut limit = timers.shared_limit(Duration::from_millis(50));
+        assert_eq!(limit.run(Box::pin(sleep(Duration::from_millis(20)))).await, Some(()));
+        assert!(timers.idle().is_empty(), "the timer is kept for the next operation");
+        assert_eq!(limit.run(Box::pin(sleep(Duration::from_millis(20)))).await, Some(()));
+        assert_eq!(limit.run(pending::<()>()).await, None);
+        assert_eq!(limit.run(pending::<()>()).await, None, "it stays over");
+        assert_eq!(limit.run(ready(7)).await, Some(7));
+        drop(limit);
+        assert_eq!(timers.idle().len(), 1);
     }
 
     #[tokio::test]
