@@ -1,7 +1,6 @@
 //! Looking at locks and taking them away, by the majority.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use distlock_core::{
 };
 
 use super::ballot::majority;
-use super::calls::{Calls, timer};
+use super::calls::Calls;
 use super::node::Node;
 use super::{Quorum, RedlockBackend};
 
@@ -140,9 +139,9 @@ impl Quorum {
             waits_for.remove(&slow);
         }
         let (mut given, mut failures) = (Vec::new(), Vec::new());
-        let mut deadline = pin!(timer(limit));
+        let mut deadline = self.timers.shared_limit(limit);
         while !waits_for.is_empty() {
-            match calls.next_before(deadline.as_mut()).await {
+            match calls.next_before(&mut deadline).await {
                 Some((at, answer)) => {
                     waits_for.remove(&at);
                     match answer {

@@ -1,6 +1,5 @@
 //! Which servers may vote: those that are fit, and not another one under a second name.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use futures_util::stream::FuturesUnordered;
 
 use super::Quorum;
 use super::ballot::majority;
-use super::calls::timer;
 use super::node::Node;
 use crate::connection::within;
 
@@ -26,14 +24,9 @@ impl Quorum {
         let mut failures = Vec::new();
         let mut seen: Vec<(String, usize)> = Vec::new();
         self.nodes.iter().for_each(|node| node.was_slow());
-        let mut deadline = pin!(timer(limit));
+        let mut deadline = self.timers.shared_limit(limit);
         loop {
-            let answer = tokio::select! {
-                biased;
-                answer = asked.next() => answer,
-                () = deadline.as_mut() => None,
-            };
-            match answer {
+            match deadline.run(asked.next()).await.flatten() {
                 Some((at, Ok(id))) => {
                     if let Some((_, other)) = seen.iter().find(|(seen, _)| *seen == id) {
                         return Err(same(&self.nodes[at], &self.nodes[*other]));
@@ -41,7 +34,7 @@ impl Quorum {
                     self.nodes[at].answered();
                     seen.push((id, at));
                     if seen.len() == majority(self.nodes.len()) {
-                        deadline.set(timer(GRACE));
+                        deadline = self.timers.shared_limit(GRACE);
                     }
                 }
                 Some((at, Err(error))) if error.is_retryable() => failures.push((at, error)),
@@ -63,6 +56,11 @@ impl Quorum {
         if node.is_admitted() {
             return Ok(());
         }
+        // Boxed: it hardly ever runs, and would make each call large.
+        Box::pin(self.look_at(node, limit)).await
+    }
+
+    async fn look_at(&self, node: &Arc<Node>, limit: Duration) -> Result<()> {
         let id = node.identify().await?;
         let others = self.nodes.iter().filter(|other| !Arc::ptr_eq(other, node));
         // Who does not answer now is not the one that has just answered.

@@ -1,13 +1,12 @@
 //! One attempt at a lock: votes, a token that a majority takes over, and no trace where it fails.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_core::{Busy, Effect, Error, ErrorKind, Instant, Lease, LockRequest, OwnerId, Result, TryLock};
 
 use super::ballot::{Ballot, Course, Defeat, Vote};
-use super::calls::{Calls, timer};
+use super::calls::Calls;
 use super::node::{Node, Paper, Voted};
 use super::rivals::Rivals;
 use super::{Quorum, TokenMode};
@@ -44,7 +43,10 @@ pub(super) async fn try_lock(quorum: &Arc<Quorum>, request: &LockRequest, ttl: D
                 // The others need as long to make room as the vote took.
                 tokio::time::sleep(attempt.took()).await;
             }
-            Course::Failed(Defeat::Split { .. } | Defeat::Disagreed) if may_repeat => {
+            Course::Failed(defeat @ (Defeat::Split { .. } | Defeat::Disagreed | Defeat::Doubtful))
+                if may_repeat && (round == 0 || defeat != Defeat::Doubtful) =>
+            {
+                // A release that a majority has answered may not have come to the others yet.
                 let pause = attempt.took() * (1 + place(request.claim.owner, round));
                 attempt.withdraw().await;
                 tokio::time::sleep(pause).await;
@@ -107,7 +109,8 @@ impl Attempt {
 
     /// Asks until it is decided, for at most two rounds of the limit.
     async fn decide(&mut self) -> Course {
-        let mut deadline = pin!(timer(self.limit));
+        let quorum = Arc::clone(&self.quorum);
+        let mut deadline = quorum.timers.shared_limit(self.limit);
         loop {
             match self.ballot.course() {
                 Course::Wait => {}
@@ -118,12 +121,12 @@ impl Attempt {
                     if self.quorum.options.token == TokenMode::BestEffort {
                         return Course::Won(token);
                     }
-                    deadline.set(timer(self.limit));
+                    deadline = quorum.timers.shared_limit(self.limit);
                     continue;
                 }
                 course => return course,
             }
-            match self.calls.next_before(deadline.as_mut()).await {
+            match self.calls.next_before(&mut deadline).await {
                 Some(answer) => self.hear(answer),
                 None => {
                     self.has_doubt = true;
@@ -201,7 +204,7 @@ impl Attempt {
     async fn failed(mut self, course: Course) -> Result<TryLock> {
         self.withdraw().await;
         match course {
-            Course::Failed(Defeat::Held) => Ok(TryLock::Busy(self.rivals.busy())),
+            Course::Failed(Defeat::Held | Defeat::Doubtful) => Ok(TryLock::Busy(self.rivals.busy())),
             Course::Failed(Defeat::Split { .. }) => {
                 let mut busy = Busy::unknown();
                 busy.free_in = Some(self.took());
@@ -243,9 +246,10 @@ impl Attempt {
                 waits_for += usize::from(granted);
             }
         }
-        let mut deadline = pin!(timer(self.limit));
+        let quorum = Arc::clone(&self.quorum);
+        let mut deadline = quorum.timers.shared_limit(self.limit);
         while waits_for > 0 {
-            match self.calls.next_before(deadline.as_mut()).await {
+            match self.calls.next_before(&mut deadline).await {
                 Some(Answer::Withdrawn(node, result)) => {
                     waits_for -= usize::from(self.ballot.granted(node));
                     self.hear(Answer::Withdrawn(node, result));

@@ -48,6 +48,8 @@ pub(super) enum Course {
 pub(super) enum Defeat {
     /// Somebody else holds the lock.
     Held,
+    /// Somebody else may hold it: less than a majority say so, and too many are silent.
+    Doubtful,
     /// Several claims have some nodes each, and none of them enough.
     Split {
         /// Whether this claim goes first among them, so that it keeps what it has and asks again.
@@ -181,24 +183,36 @@ impl<O: Clone + Ord> Ballot<O> {
         }
     }
 
-    /// Whether one of the others has the lock, or nobody has.
+    /// Whether one of the others has the lock, may have it, or nobody has.
     fn rivalry(&self, needed: usize) -> Defeat {
         let mut holders = Vec::new();
         for vote in self.votes.iter().flatten() {
             match vote {
-                Vote::Busy { holder: Some(_), agreed: true } | Vote::Busy { holder: None, .. } => {
-                    return Defeat::Held;
-                }
-                Vote::Busy { holder: Some(holder), .. } => holders.push(holder),
+                Vote::Busy { holder: None, .. } => return Defeat::Held,
+                Vote::Busy { holder: Some(holder), agreed } => holders.push((holder, *agreed)),
                 _ => {}
             }
         }
         holders.sort_unstable();
-        if holders.chunk_by(|one, other| one == other).any(|same| same.len() >= needed) {
-            return Defeat::Held;
+        let silent = self.count(|vote| matches!(vote, None | Some(Vote::Silent)));
+        let mut rivals = Vec::new();
+        let mut is_doubtful = false;
+        for same in holders.chunk_by(|one, other| one.0 == other.0) {
+            let is_agreed = same.iter().any(|(_, agreed)| *agreed);
+            if same.len() >= needed {
+                return Defeat::Held;
+            }
+            is_doubtful |= is_agreed && same.len() + silent >= needed;
+            // With too few nodes left, a lock that was agreed on is over: what it still has goes away by itself.
+            if !is_agreed {
+                rivals.push(same[0].0);
+            }
+        }
+        if is_doubtful {
+            return Defeat::Doubtful;
         }
         // All see the same order, so that at least the first of them goes on.
-        Defeat::Split { goes_first: holders.first().is_none_or(|first| self.me < **first) }
+        Defeat::Split { goes_first: rivals.first().is_none_or(|first| self.me < **first) }
     }
 
     fn count(&self, is_meant: impl Fn(&Option<Vote<O>>) -> bool) -> usize {
@@ -272,6 +286,24 @@ mod tests {
         );
         let agreed = Vote::Busy { holder: Some(2), agreed: true };
         assert_eq!(course(1, 3, &[granted(1), busy(2), agreed]), Course::Failed(Defeat::Held));
+    }
+
+    #[test]
+    fn what_is_left_of_a_released_lock_is_no_holder() {
+        let left = Vote::Busy { holder: Some(1), agreed: true };
+        let split = |goes_first| Course::Failed(Defeat::Split { goes_first });
+        assert_eq!(course(2, 3, &[granted(1), busy(3), left.clone()]), split(true));
+        assert_eq!(course(3, 3, &[busy(2), granted(1), left.clone()]), split(false));
+        let doubtful = Course::Failed(Defeat::Doubtful);
+        assert_eq!(
+            course(2, 3, &[granted(1), Vote::Silent, left.clone()]),
+            doubtful,
+            "the silent one may be its"
+        );
+        let far = course(2, 5, &[granted(1), granted(1), Vote::Silent, busy(3), left.clone()]);
+        assert_eq!(far, split(true), "two nodes are no majority");
+        let unknown = Vote::Busy { holder: None, agreed: false };
+        assert_eq!(course(2, 3, &[granted(1), unknown, left]), Course::Failed(Defeat::Held));
     }
 
     #[test]

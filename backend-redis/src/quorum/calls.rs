@@ -1,10 +1,10 @@
 //! What is under way to several servers at once.
 
 use std::pin::Pin;
-use std::time::Duration;
 
-use futures_util::StreamExt;
+use distlock_core::TimeLimit;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 
 /// Calls under way, each to one server.
 pub(super) struct Calls<T>(FuturesUnordered<Pin<Box<dyn Future<Output = T> + Send>>>);
@@ -24,21 +24,21 @@ impl<T: Send + 'static> Calls<T> {
         self.0.next().await
     }
 
-    /// The next answer, if it comes before the timer ends.
-    pub(super) async fn next_before(&mut self, timer: Pin<&mut tokio::time::Sleep>) -> Option<T> {
-        tokio::select! {
-            biased;
-            answer = self.next() => answer,
-            () = timer => None,
-        }
+    /// The next answer, if it comes in time; none, too, if nothing is under way any more.
+    pub(super) async fn next_before(&mut self, deadline: &mut TimeLimit<'_>) -> Option<T> {
+        deadline.run(self.0.next()).await.flatten()
     }
 
     /// Finishes what is under way behind the caller's back; `hear` says what to send next.
     ///
     /// Nobody waits for it: it ends with the servers' answers, or with their connections' time-outs.
     pub(super) fn finish(mut self, mut hear: impl FnMut(T, &Self) + Send + 'static) {
-        if self.0.is_empty() {
-            return;
+        // What has come already needs no task.
+        while let Some(answer) = self.next().now_or_never() {
+            match answer {
+                Some(answer) => hear(answer, &self),
+                None => return,
+            }
         }
         #[expect(
             clippy::disallowed_methods,
@@ -50,9 +50,4 @@ impl<T: Send + 'static> Calls<T> {
             }
         });
     }
-}
-
-/// A timer that ends after `limit`.
-pub(super) fn timer(limit: Duration) -> tokio::time::Sleep {
-    tokio::time::sleep(limit)
 }

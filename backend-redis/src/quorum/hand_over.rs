@@ -1,13 +1,12 @@
 //! Passing a held lock on in a majority of servers.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_core::{Busy, Effect, Error, ErrorKind, FencingToken, Lease, LockRequest, Result, TryLock};
 
 use super::Quorum;
-use super::calls::{Calls, timer};
+use super::calls::Calls;
 use super::node::{Node, Paper};
 use super::tally::{Passage, Passing, passage};
 use crate::acquire::refuse_other_modes;
@@ -56,12 +55,12 @@ pub(super) async fn hand_over(
         answers[node] = Some(Passing::Silent);
     }
     let mut failures = Vec::new();
-    let mut deadline = pin!(timer(limit));
+    let mut deadline = quorum.timers.shared_limit(limit);
     let passage = loop {
         if let Some(passage) = passage(&answers) {
             break passage;
         }
-        match calls.next_before(deadline.as_mut()).await {
+        match calls.next_before(&mut deadline).await {
             Some((at, Ok(passing))) => answers[at] = Some(passing),
             Some((at, Err(error))) => {
                 answers[at] = Some(Passing::Silent);

@@ -24,7 +24,7 @@ mod waiting;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use distlock_core::{Clock, Effect, Error, ErrorKind};
+use distlock_core::{Clock, Effect, Error, ErrorKind, Timers};
 
 pub use backend::RedlockBackend;
 pub use config::{RedlockOptions, TokenMode};
@@ -39,12 +39,19 @@ pub(crate) struct Quorum {
     options: RedlockOptions,
     clock: Clock,
     last_attempt: AtomicU64,
+    timers: Timers,
 }
 
 impl Quorum {
     fn new(nodes: Vec<Node>, options: RedlockOptions) -> Arc<Self> {
         let nodes = nodes.into_iter().map(Arc::new).collect();
-        Arc::new(Self { nodes, options, clock: Clock::system(), last_attempt: AtomicU64::new(0) })
+        Arc::new(Self {
+            nodes,
+            options,
+            clock: Clock::system(),
+            last_attempt: AtomicU64::new(0),
+            timers: Timers::new(),
+        })
     }
 
     /// The number of a new attempt: higher than those before, of another backend of this process, too.

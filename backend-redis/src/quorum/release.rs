@@ -1,13 +1,12 @@
 //! Giving a lock back in a majority of servers.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use distlock_core::{Backoff, Claim, Effect, Release, Result};
 
 use super::Quorum;
-use super::calls::{Calls, timer};
+use super::calls::Calls;
 use super::node::Node;
 use super::tally::{Ending, Freed, ending};
 
@@ -27,12 +26,12 @@ pub(super) async fn unlock(quorum: &Arc<Quorum>, claim: &Claim) -> Result<Releas
         answers[node] = Some(Freed::Silent);
     }
     let mut failures = Vec::new();
-    let mut deadline = pin!(timer(quorum.options.node_timeout.unwrap_or(LIMIT)));
+    let mut deadline = quorum.timers.shared_limit(quorum.options.node_timeout.unwrap_or(LIMIT));
     let ending = loop {
         if let Some(ending) = ending(&answers) {
             break ending;
         }
-        match calls.next_before(deadline.as_mut()).await {
+        match calls.next_before(&mut deadline).await {
             Some((at, Ok(freed))) => answers[at] = Some(freed),
             Some((at, Err(error))) => {
                 answers[at] = Some(Freed::Silent);

@@ -1,6 +1,5 @@
 //! Prolonging leases in a majority of servers, and putting back what single servers forgot.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use distlock_core::{Claim, Effect, Error, Instant, Lease, Renewal, Result};
 use futures_util::future::join_all;
 
 use super::Quorum;
-use super::calls::{Calls, timer};
+use super::calls::Calls;
 use super::node::Node;
 use super::tally::{Extension, Extensions, Verdict};
 
@@ -87,9 +86,10 @@ impl Round {
 
     /// Takes answers until each lease is decided, for at most the limit of one server.
     async fn decide(&mut self) {
-        let mut deadline = pin!(timer(self.quorum.options.limit(self.ttl)));
+        let quorum = Arc::clone(&self.quorum);
+        let mut deadline = quorum.timers.shared_limit(quorum.options.limit(self.ttl));
         while self.tallies.iter().any(|tally| tally.verdict() == Verdict::Wait) {
-            match self.calls.next_before(deadline.as_mut()).await {
+            match self.calls.next_before(&mut deadline).await {
                 Some(answer) => self.hear(answer),
                 None => {
                     for node in self.tallies.iter_mut().flat_map(Extensions::close) {
