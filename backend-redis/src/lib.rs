@@ -11,6 +11,7 @@ mod fence_gate;
 mod hand_over;
 mod hash_slot;
 mod names;
+mod prepared;
 mod probe;
 mod quorum;
 mod release;

@@ -50,6 +50,11 @@ impl Names {
         Self { prefix: prefix.to_owned(), channel, lane: fastrand::u8(..LANES), has_groups }
     }
 
+    /// Whether locks have the same names with `other`.
+    pub(crate) fn are_those_of(&self, other: &Self) -> bool {
+        self.prefix == other.prefix && self.has_groups == other.has_groups
+    }
+
     /// The record of a lock.
     pub(crate) fn record(&self, key: &LockKey) -> Vec<u8> {
         let mut name = Vec::with_capacity(self.prefix.len() + 16 + key.as_bytes().len());

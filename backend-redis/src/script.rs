@@ -97,6 +97,16 @@ impl Script {
         command
     }
 
+    /// The same by the script's text, of a command that named it by its hash.
+    pub(crate) fn by_text<'a>(&self, hashed: impl Iterator<Item = &'a [u8]>) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(&self.text);
+        for argument in hashed.skip(2) {
+            command.arg(argument);
+        }
+        command
+    }
+
     /// The beginning of a command that runs the script; so many keys and arguments, of `size` bytes in
     /// all, have to follow.
     pub(crate) fn begin(&self, by: By, keys: usize, arguments: usize, size: usize) -> Cmd {

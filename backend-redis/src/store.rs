@@ -9,6 +9,7 @@ use redis::{Cmd, ErrorKind, Pipeline, ServerErrorKind, Value};
 use crate::connection::{Failure, Link, Node};
 use crate::error::classify;
 use crate::names::Names;
+use crate::prepared::Prepared;
 use crate::replication::Rounds;
 use crate::reply::time_of;
 use crate::script::{By, Script};
@@ -60,13 +61,23 @@ impl Store {
         let hashed = command(By::Hash);
         let sent = self.clock.now();
         match self.send(&hashed, key).await {
-            Err(failure) if failure.error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+            Err(failure) if is_unknown_script(&failure) => {
                 let text = command(By::Text);
                 let sent = self.clock.now();
                 let value = self.send(&text, key).await.map_err(classify)?;
                 Ok(Answer { value, sent })
             }
             result => Ok(Answer { value: result.map_err(classify)?, sent }),
+        }
+    }
+
+    /// The same with what is written already, where there is one server only.
+    pub(crate) async fn run_prepared(&self, prepared: &Prepared) -> Result<Value> {
+        match self.send(prepared.by_hash(), None).await {
+            Err(failure) if is_unknown_script(&failure) => {
+                self.send(&prepared.by_text(), None).await.map_err(classify)
+            }
+            result => result.map_err(classify),
         }
     }
 
@@ -107,4 +118,8 @@ impl Store {
         self.sent.fetch_add(1, Ordering::Relaxed);
         self.link.send(command, key).await
     }
+}
+
+fn is_unknown_script(failure: &Failure) -> bool {
+    failure.error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }

@@ -25,7 +25,7 @@ impl Call<'_> {
     }
 
     /// Sends it; commands in a row give the array of their answers.
-    pub(super) async fn send(self, live: Live) -> Result<Value, Failure> {
+    pub(super) async fn send(self, live: &Live) -> Result<Value, Failure> {
         match self {
             Self::One(command) => live.send(command).await,
             Self::Aside(commands) => none_refused(live.send_all(commands).await?),
@@ -33,7 +33,7 @@ impl Call<'_> {
     }
 
     /// Sends it to the node that a slot is on its way to, which serves it only behind `ASKING`.
-    pub(super) async fn ask(self, live: Live) -> Result<Value, Failure> {
+    pub(super) async fn ask(self, live: &Live) -> Result<Value, Failure> {
         let mut asking = redis::pipe();
         asking.cmd("ASKING");
         match self {

@@ -34,12 +34,12 @@ struct State {
 #[derive(Debug)]
 enum Current {
     None,
-    Open(Live),
+    Open(Arc<Live>),
     Closed,
 }
 
 /// A connection that is open, as far as is known.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Live {
     connection: MultiplexedConnection,
     condition: Arc<Condition>,
@@ -60,13 +60,13 @@ impl Single {
     }
 
     /// The connection, opened if need be, with the credentials of the moment.
-    pub(super) async fn ready(&self) -> Result<Live, Failure> {
+    pub(super) async fn ready(&self) -> Result<Arc<Live>, Failure> {
         let live = self.opened().await?;
         live.authentication.keep_up(&self.0.opener, &live.connection).await;
         Ok(live)
     }
 
-    async fn opened(&self) -> Result<Live, Failure> {
+    async fn opened(&self) -> Result<Arc<Live>, Failure> {
         if let Some(live) = self.0.current()? {
             return Ok(live);
         }
@@ -101,15 +101,15 @@ impl Single {
 }
 
 impl State {
-    fn current(&self) -> Result<Option<Live>, Failure> {
+    fn current(&self) -> Result<Option<Arc<Live>>, Failure> {
         match &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
-            Current::Open(live) if !live.condition.is_over() => Ok(Some(live.clone())),
+            Current::Open(live) if !live.condition.is_over() => Ok(Some(Arc::clone(live))),
             Current::Closed => Err(Failure::closed()),
             _ => Ok(None),
         }
     }
 
-    async fn open(&self, mut last: OwnedMutexGuard<Option<(Instant, RedisError)>>) -> RedisResult<Live> {
+    async fn open(&self, mut last: OwnedMutexGuard<Option<(Instant, RedisError)>>) -> RedisResult<Arc<Live>> {
         let condition = Arc::new(Condition::new());
         let ends = Arc::clone(&condition);
         let pushes: Pushes = Arc::new(move |push: PushInfo| {
@@ -122,12 +122,12 @@ impl State {
         match self.opener.open(pushes).await {
             Ok(connection) => {
                 let (timers, response_timeout) = (Arc::clone(&self.timers), self.opener.response_timeout());
-                let live = Live { connection, condition, authentication, timers, response_timeout };
+                let live = Arc::new(Live { connection, condition, authentication, timers, response_timeout });
                 let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
                 if matches!(*current, Current::Closed) {
                     return Err(closed());
                 }
-                *current = Current::Open(live.clone());
+                *current = Current::Open(Arc::clone(&live));
                 Ok(live)
             }
             Err(error) => {
@@ -140,9 +140,10 @@ impl State {
 
 impl Live {
     /// Sends one command and waits for its reply.
-    pub(super) async fn send(mut self, command: &Cmd) -> Result<Value, Failure> {
+    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Failure> {
+        let mut connection = self.connection.clone();
         let outstanding = self.condition.send();
-        let answer = command.query_async(&mut self.connection);
+        let answer = command.query_async(&mut connection);
         let result =
             self.timers.limit(self.response_timeout, answer).await.unwrap_or_else(|| Err(timed_out()));
         self.judge(outstanding, &result);
@@ -150,9 +151,10 @@ impl Live {
     }
 
     /// Sends commands in a row and waits for their replies; an error of one is a value.
-    pub(super) async fn send_all(mut self, commands: &Pipeline) -> Result<Vec<Value>, Failure> {
+    pub(super) async fn send_all(&self, commands: &Pipeline) -> Result<Vec<Value>, Failure> {
+        let mut connection = self.connection.clone();
         let outstanding = self.condition.send();
-        let answers = self.connection.send_packed_commands(commands, 0, commands.len());
+        let answers = connection.send_packed_commands(commands, 0, commands.len());
         let result =
             self.timers.limit(self.response_timeout, answers).await.unwrap_or_else(|| Err(timed_out()));
         self.judge(outstanding, &result);

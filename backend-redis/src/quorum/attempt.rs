@@ -7,10 +7,12 @@ use distlock_core::{Busy, Effect, Error, ErrorKind, Instant, Lease, LockRequest,
 
 use super::ballot::{Ballot, Course, Defeat, Vote};
 use super::calls::Calls;
-use super::node::{Node, Paper, Voted};
+use super::node::{Node, Voted};
+use super::requests::Paper;
 use super::rivals::Rivals;
 use super::{Quorum, TokenMode};
 use crate::acquire;
+use crate::prepared::Prepared;
 
 /// So many times at most a split vote is held again.
 const ROUNDS: u32 = 16;
@@ -66,6 +68,8 @@ fn place(owner: OwnerId, round: u32) -> u32 {
 struct Attempt {
     quorum: Arc<Quorum>,
     paper: Arc<Paper>,
+    /// Has the proposed token taken over.
+    confirm: Option<Arc<Prepared>>,
     limit: Duration,
     /// Read before the first request left.
     sent: Instant,
@@ -80,9 +84,11 @@ impl Attempt {
     fn new(quorum: &Arc<Quorum>, request: &LockRequest, ttl: Duration, limit: Duration) -> Self {
         let number = quorum.next_attempt();
         let paper = Arc::new(Paper::new(request, ttl, number, quorum.options.restart_holdoff));
+        let vote = paper.vote(quorum.names());
         let mut attempt = Self {
             quorum: Arc::clone(quorum),
             paper,
+            confirm: None,
             limit,
             sent: quorum.clock.now(),
             ballot: Ballot::new(request.claim.owner, quorum.nodes.len()),
@@ -92,11 +98,16 @@ impl Attempt {
             has_doubt: false,
         };
         for (at, node) in quorum.nodes.iter().enumerate() {
-            let (quorum, node, paper) = (Arc::clone(quorum), Arc::clone(node), Arc::clone(&attempt.paper));
+            let (node, vote) = (Arc::clone(node), Arc::clone(&vote));
+            if node.is_admitted() {
+                attempt.calls.push(async move { Answer::Vote(at, node.vote(&vote).await) });
+                continue;
+            }
+            let quorum = Arc::clone(quorum);
             attempt.calls.push(async move {
                 let vote = async {
                     quorum.admit(&node, limit).await?;
-                    node.vote(&paper).await
+                    node.vote(&vote).await
                 };
                 Answer::Vote(at, vote.await)
             });
@@ -115,8 +126,9 @@ impl Attempt {
             match self.ballot.course() {
                 Course::Wait => {}
                 Course::Propose(token) => {
+                    self.confirm = Some(self.paper.confirm(quorum.names(), token));
                     for node in self.ballot.propose(token) {
-                        self.calls.push(confirm(&self.quorum.nodes[node], node, &self.paper, token));
+                        self.ask_to_confirm(node);
                     }
                     if self.quorum.options.token == TokenMode::BestEffort {
                         return Course::Won(token);
@@ -142,8 +154,8 @@ impl Attempt {
         match answer {
             Answer::Vote(node, Ok(voted)) => {
                 self.ballot.vote(node, voted.vote());
-                if let (Some(token), true) = (self.ballot.proposed(), self.ballot.granted(node)) {
-                    self.calls.push(confirm(&self.quorum.nodes[node], node, &self.paper, token));
+                if self.ballot.granted(node) {
+                    self.ask_to_confirm(node);
                 }
                 match voted {
                     Voted::Busy { busy, token, is_agreed } => self.rivals.add(busy, token, is_agreed),
@@ -165,6 +177,13 @@ impl Attempt {
                     self.fail(node, error);
                 }
             }
+        }
+    }
+
+    /// Asks a server that granted the lock to take over the token, if there is one.
+    fn ask_to_confirm(&self, node: usize) {
+        if let Some(request) = &self.confirm {
+            self.calls.push(confirm(&self.quorum.nodes[node], node, request));
         }
     }
 
@@ -197,7 +216,7 @@ impl Attempt {
             );
             return Err(Error::new(ErrorKind::TooSlow, message).with_effect(effect));
         }
-        self.finish(Some(token.get()));
+        self.finish(true);
         Ok(TryLock::Acquired(lease))
     }
 
@@ -237,12 +256,13 @@ impl Attempt {
     /// Takes back what was granted, and waits for that; what is still on its way is taken back behind.
     async fn withdraw(&mut self) {
         let nodes = 0..self.quorum.nodes.len();
+        let request = self.paper.withdraw(self.quorum.names());
         let mut waits_for = 0;
         for node in nodes.filter(|node| self.ballot.may_have_granted(*node)) {
             let granted = self.ballot.granted(node);
             // Who has not voted yet may have nothing to take back.
             if granted || self.ballot.is_silent(node) && !self.was_refused(node) {
-                self.calls.push(withdraw(&self.quorum.nodes[node], node, &self.paper));
+                self.calls.push(withdraw(&self.quorum.nodes[node], node, &request));
                 waits_for += usize::from(granted);
             }
         }
@@ -255,7 +275,7 @@ impl Attempt {
                     self.hear(Answer::Withdrawn(node, result));
                 }
                 Some(Answer::Vote(node, Ok(Voted::Granted { .. }))) => {
-                    self.calls.push(withdraw(&self.quorum.nodes[node], node, &self.paper));
+                    self.calls.push(withdraw(&self.quorum.nodes[node], node, &request));
                 }
                 Some(_) => {}
                 None => {
@@ -264,39 +284,35 @@ impl Attempt {
                 }
             }
         }
-        self.finish(None);
+        self.finish(false);
     }
 
     /// Leaves to the background what is still under way: late grants get the token, or are taken back.
-    fn finish(&mut self, token: Option<u64>) {
+    fn finish(&mut self, has_won: bool) {
         let calls = std::mem::replace(&mut self.calls, Calls::new());
         let (quorum, paper) = (Arc::clone(&self.quorum), Arc::clone(&self.paper));
-        calls.finish(move |answer, calls| match (answer, token) {
-            (Answer::Vote(at, Ok(Voted::Granted { .. })), Some(token)) => {
-                calls.push(confirm(&quorum.nodes[at], at, &paper, token));
+        let confirmed = self.confirm.take().filter(|_| has_won);
+        calls.finish(move |answer, calls| match (answer, &confirmed) {
+            (Answer::Vote(at, Ok(Voted::Granted { .. })), Some(request)) => {
+                calls.push(confirm(&quorum.nodes[at], at, request));
             }
             (Answer::Vote(at, Ok(Voted::Granted { .. })), None)
             | (Answer::Confirm(at, Ok(false)), Some(_)) => {
-                calls.push(withdraw(&quorum.nodes[at], at, &paper));
+                calls.push(withdraw(&quorum.nodes[at], at, &paper.withdraw(quorum.names())));
             }
             _ => {}
         });
     }
 }
 
-fn confirm(
-    node: &Arc<Node>,
-    at: usize,
-    paper: &Arc<Paper>,
-    token: u64,
-) -> impl Future<Output = Answer> + use<> {
-    let (node, paper) = (Arc::clone(node), Arc::clone(paper));
-    async move { Answer::Confirm(at, node.confirm(&paper.claim, token).await) }
+fn confirm(node: &Arc<Node>, at: usize, request: &Arc<Prepared>) -> impl Future<Output = Answer> + use<> {
+    let (node, request) = (Arc::clone(node), Arc::clone(request));
+    async move { Answer::Confirm(at, node.confirm(&request).await) }
 }
 
-fn withdraw(node: &Arc<Node>, at: usize, paper: &Arc<Paper>) -> impl Future<Output = Answer> + use<> {
-    let (node, paper) = (Arc::clone(node), Arc::clone(paper));
-    async move { Answer::Withdrawn(at, node.withdraw(&paper.claim, paper.number).await) }
+fn withdraw(node: &Arc<Node>, at: usize, request: &Arc<Prepared>) -> impl Future<Output = Answer> + use<> {
+    let (node, request) = (Arc::clone(node), Arc::clone(request));
+    async move { Answer::Withdrawn(at, node.withdraw(&request).await) }
 }
 
 fn held_off(left: Duration) -> Error {

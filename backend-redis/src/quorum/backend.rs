@@ -32,7 +32,7 @@ impl RedlockBackend {
     /// Connects to the servers of these configurations, each a single server. A minority may be down.
     ///
     /// # Errors
-    /// - `InvalidOptions`: an option is out of range, the servers are too few or an even number, or a
+    /// - `InvalidOptions`: an option is out of range, the servers are too few or an even number, have different prefixes, or a
     ///   configuration means a Sentinel, a Cluster, a queue or replicas.
     /// - `Misconfigured`: two of them are the same server, or one is unfit as with [`RedisBackend::connect`].
     /// - `Unavailable`: less than a majority can be reached.
@@ -116,6 +116,13 @@ impl RedlockBackend {
             return Err(Error::new(
                 ErrorKind::InvalidOptions,
                 "each server of a quorum is a single one, without Sentinels, Cluster, queue and wait_replicas",
+            ));
+        }
+        let mut names = nodes.iter().map(|node| &node.backend.store.names);
+        if names.next().is_some_and(|first| !names.all(|other| first.are_those_of(other))) {
+            return Err(Error::new(
+                ErrorKind::InvalidOptions,
+                "all servers of a quorum keep the locks under the same prefix; give one to all of them",
             ));
         }
         let info = Self::describe(&options);

@@ -7,9 +7,11 @@ use distlock_core::{Busy, Effect, Error, ErrorKind, FencingToken, Lease, LockReq
 
 use super::Quorum;
 use super::calls::Calls;
-use super::node::{Node, Paper};
+use super::node::Node;
+use super::requests::Paper;
 use super::tally::{Passage, Passing, passage};
 use crate::acquire::refuse_other_modes;
+use crate::prepared::Prepared;
 
 /// The next token is so far ahead of the servers' clocks: they refuse one that they have passed by when it arrives.
 const LEAD: u64 = 100_000;
@@ -37,19 +39,13 @@ pub(super) async fn hand_over(
     let token = clocks.map_or(0, |time| time.saturating_add(LEAD)).max(lease.token.get().saturating_add(1));
     let Some(token) = FencingToken::new(token) else { return crate::error::unreadable() };
     let limit = quorum.options.limit(ttl);
-    let paper = Arc::new(Paper::new(next, ttl, quorum.next_attempt(), quorum.options.restart_holdoff));
-    let (sent, lease) = (quorum.clock.now(), Arc::new(lease.clone()));
+    let paper = Paper::new(next, ttl, quorum.next_attempt(), quorum.options.restart_holdoff);
+    let request = paper.pass(quorum.names(), lease, token);
+    let sent = quorum.clock.now();
     let mut answers = vec![None; quorum.nodes.len()];
     let mut calls = Calls::new();
     for at in 0..quorum.nodes.len() {
-        calls.push(pass(
-            Arc::clone(quorum),
-            at,
-            Arc::clone(&lease),
-            Arc::clone(&paper),
-            (token, micros),
-            limit,
-        ));
+        calls.push(pass(Arc::clone(quorum), at, Arc::clone(&request), micros, limit));
     }
     for node in quorum.slow_nodes() {
         answers[node] = Some(Passing::Silent);
@@ -81,12 +77,13 @@ pub(super) async fn hand_over(
         calls.finish(|_, _| {});
         return Ok(TryLock::Acquired(granted));
     }
+    let request = paper.withdraw(quorum.names());
     for (at, answer) in answers.iter().enumerate() {
         if matches!(answer, Some(Passing::Passed | Passing::Silent)) {
-            calls.push(withdraw(Arc::clone(&quorum.nodes[at]), at, Arc::clone(&paper)));
+            calls.push(withdraw(Arc::clone(&quorum.nodes[at]), at, Arc::clone(&request)));
         }
     }
-    finish(quorum, calls, &paper);
+    finish(quorum, calls, request);
     match passage {
         Passage::Refused => Ok(TryLock::Busy(Busy::unknown())),
         Passage::Unavailable => Err(quorum.unavailable(&failures).with_effect(Effect::Unknown)),
@@ -101,31 +98,24 @@ pub(super) async fn hand_over(
 }
 
 /// Behind the caller's back: takes back what servers pass on too late.
-fn finish(quorum: &Arc<Quorum>, calls: Calls<Answer>, paper: &Arc<Paper>) {
-    let (quorum, paper) = (Arc::clone(quorum), Arc::clone(paper));
+fn finish(quorum: &Arc<Quorum>, calls: Calls<Answer>, request: Arc<Prepared>) {
+    let quorum = Arc::clone(quorum);
     calls.finish(move |(at, result), calls| {
         if matches!(result, Ok(Passing::Passed)) {
-            calls.push(withdraw(Arc::clone(&quorum.nodes[at]), at, Arc::clone(&paper)));
+            calls.push(withdraw(Arc::clone(&quorum.nodes[at]), at, Arc::clone(&request)));
         }
     });
 }
 
-async fn pass(
-    quorum: Arc<Quorum>,
-    at: usize,
-    lease: Arc<Lease>,
-    paper: Arc<Paper>,
-    (token, sent): (FencingToken, u64),
-    limit: Duration,
-) -> Answer {
+async fn pass(quorum: Arc<Quorum>, at: usize, request: Arc<Prepared>, sent: u64, limit: Duration) -> Answer {
     let node = &quorum.nodes[at];
     let passing = async {
         quorum.admit(node, limit).await?;
-        node.pass(&lease, &paper, token, sent).await
+        node.pass(&request, sent).await
     };
     (at, passing.await)
 }
 
-async fn withdraw(node: Arc<Node>, at: usize, paper: Arc<Paper>) -> Answer {
-    (at, node.withdraw(&paper.claim, paper.number).await.map(|()| Passing::Missing))
+async fn withdraw(node: Arc<Node>, at: usize, request: Arc<Prepared>) -> Answer {
+    (at, node.withdraw(&request).await.map(|()| Passing::Missing))
 }

@@ -17,6 +17,7 @@ mod node;
 mod probe;
 mod release;
 mod renewal;
+mod requests;
 mod rivals;
 mod tally;
 mod waiting;
@@ -31,6 +32,8 @@ pub use config::{RedlockOptions, TokenMode};
 
 use ballot::majority;
 use node::Node;
+
+use crate::names::Names;
 
 /// The servers and how they vote.
 #[derive(Debug)]
@@ -52,6 +55,11 @@ impl Quorum {
             last_attempt: AtomicU64::new(0),
             timers: Timers::new(),
         })
+    }
+
+    /// How locks are named, in all servers alike.
+    fn names(&self) -> &Names {
+        &self.nodes[0].backend.store.names
     }
 
     /// The number of a new attempt: higher than those before, of another backend of this process, too.

@@ -3,21 +3,18 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use distlock_core::{
-    Busy, Claim, FencingToken, Lease, LockKey, LockRequest, LostReason, OwnerId, Release, Result,
-};
+use distlock_core::{Busy, Lease, LockKey, OwnerId, Result};
 use redis::{Cmd, RedisWrite, Value};
 
 use super::ballot::Vote;
 use super::tally::{Extension, Freed, Passing};
 use crate::RedisBackend;
-use crate::acquire::micros;
 use crate::config::{RedisConfig, Topology};
 use crate::error::unreadable;
+use crate::prepared::Prepared;
 use crate::probe;
 use crate::reply::{Granted, granted_parts, left_of, number, parts};
-use crate::script::{self, By, Script};
-use crate::store::Answer;
+use crate::script::{self, By};
 
 /// One server of a quorum.
 #[derive(Debug)]
@@ -33,30 +30,6 @@ pub(super) struct Node {
     is_slow: AtomicBool,
     /// How far its clock is ahead of this client's, in microseconds; the lowest number where that is not known.
     ahead: AtomicI64,
-}
-
-/// What an attempt asks of every node.
-#[derive(Debug)]
-pub(super) struct Paper {
-    pub(super) claim: Claim,
-    pub(super) number: u64,
-    owner: String,
-    ttl: Vec<u8>,
-    metadata: String,
-    hold_off: Vec<u8>,
-}
-
-impl Paper {
-    pub(super) fn new(request: &LockRequest, ttl: Duration, number: u64, hold_off: Duration) -> Self {
-        Self {
-            claim: request.claim.clone(),
-            number,
-            owner: request.claim.owner.to_string(),
-            ttl: micros(ttl),
-            metadata: request.metadata.encode().to_owned(),
-            hold_off: micros(hold_off),
-        }
-    }
 }
 
 /// A node's vote, with what it told beside it.
@@ -139,8 +112,8 @@ impl Node {
         }
     }
 
-    async fn run(&self, script: &Script, keys: &[Vec<u8>], arguments: &[&[u8]]) -> Result<Answer> {
-        let answer = self.backend.store.run(script, keys, arguments).await?;
+    async fn run(&self, prepared: &Prepared) -> Result<Value> {
+        let answer = self.backend.store.run_prepared(prepared).await?;
         self.answered();
         Ok(answer)
     }
@@ -165,29 +138,13 @@ impl Node {
     }
 
     /// Grants the lock to the claim, or says who has it. A repeat restarts the expiry.
-    pub(super) async fn vote(&self, paper: &Paper) -> Result<Voted> {
-        let store = &self.backend.store;
-        let keys = [store.names.record(&paper.claim.key), store.names.birth()];
-        let number = paper.number.to_string();
-        let arguments = [
-            paper.owner.as_bytes(),
-            &paper.ttl,
-            paper.metadata.as_bytes(),
-            b"0",
-            number.as_bytes(),
-            &paper.hold_off,
-        ];
-        let answer = self.run(&script::VOTE, &keys, &arguments).await?;
-        voted(parts(&answer.value)?)
+    pub(super) async fn vote(&self, vote: &Prepared) -> Result<Voted> {
+        voted(parts(&self.run(vote).await?)?)
     }
 
-    /// Takes over the token, if the claim holds the lock here, and nobody had it with that token or a higher one before.
-    pub(super) async fn confirm(&self, claim: &Claim, token: u64) -> Result<bool> {
-        let store = &self.backend.store;
-        let (owner, token) = (claim.owner.to_string(), token.to_string());
-        let arguments = [owner.as_bytes(), token.as_bytes()];
-        let answer = self.run(&script::CONFIRM, &[store.names.record(&claim.key)], &arguments).await?;
-        Ok(number(&answer.value)? == 1)
+    /// Whether it took over the token.
+    pub(super) async fn confirm(&self, confirm: &Prepared) -> Result<bool> {
+        Ok(number(&self.run(confirm).await?)? == 1)
     }
 
     /// What its clock shows, as far as it told, when the client's shows so many microseconds.
@@ -200,59 +157,26 @@ impl Node {
         self.ahead.store(time.cast_signed().wrapping_sub(sent.cast_signed()), Ordering::Relaxed);
     }
 
-    /// Passes a lease on to the claim, with this token. `sent`: the client's clock by then, in microseconds.
-    pub(super) async fn pass(
-        &self,
-        lease: &Lease,
-        paper: &Paper,
-        token: FencingToken,
-        sent: u64,
-    ) -> Result<Passing> {
-        let store = &self.backend.store;
-        let (owner, old) = (lease.claim.owner.to_string(), lease.token.to_string());
-        let (token, number) = (token.to_string(), paper.number.to_string());
-        let arguments = [
-            owner.as_bytes(),
-            old.as_bytes(),
-            paper.owner.as_bytes(),
-            token.as_bytes(),
-            &paper.ttl,
-            paper.metadata.as_bytes(),
-            number.as_bytes(),
-        ];
-        let answer = self.run(&script::PASS, &[store.names.record(&paper.claim.key)], &arguments).await?;
-        let (passing, time) = passing(parts(&answer.value)?)?;
+    /// Passes a lease on. `sent`: the client's clock by then, in microseconds.
+    pub(super) async fn pass(&self, pass: &Prepared, sent: u64) -> Result<Passing> {
+        let (passing, time) = passing(parts(&self.run(pass).await?)?)?;
         self.note_time(time, sent);
         Ok(passing)
     }
 
-    /// Takes an attempt back, unless the claim has made another one since.
-    pub(super) async fn withdraw(&self, claim: &Claim, attempt: u64) -> Result<()> {
-        let store = &self.backend.store;
-        let (owner, attempt) = (claim.owner.to_string(), attempt.to_string());
-        let arguments = [
-            owner.as_bytes(),
-            store.names.channel(),
-            claim.key.as_bytes(),
-            b"",
-            b"",
-            b"",
-            b"",
-            attempt.as_bytes(),
-        ];
-        let answer = self.run(&script::WITHDRAW, &[store.names.record(&claim.key)], &arguments).await?;
-        number(&answer.value).map(drop)
+    /// Takes an attempt back.
+    pub(super) async fn withdraw(&self, withdraw: &Prepared) -> Result<()> {
+        number(&self.run(withdraw).await?).map(drop)
     }
 
     /// Frees the lock if the claim holds it here.
-    pub(super) async fn release(&self, claim: &Claim) -> Result<Freed> {
-        let release = crate::release::unlock(&self.backend.store, claim, None).await?;
-        self.answered();
-        Ok(match release {
-            Release::Released => Freed::Released,
-            Release::NotHeld(LostReason::Stolen) => Freed::Foreign,
-            Release::NotHeld(_) => Freed::Missing,
-        })
+    pub(super) async fn release(&self, release: &Prepared) -> Result<Freed> {
+        match number(&self.run(release).await?)? {
+            0 => Ok(Freed::Missing),
+            1 => Ok(Freed::Released),
+            2 => Ok(Freed::Foreign),
+            _ => unreadable(),
+        }
     }
 
     /// Prolongs leases, and puts back what the node forgot if asked to; the answers stand in the leases' order.
@@ -301,10 +225,10 @@ impl Node {
 
     /// Keeps a lock that was taken away from being put back with this token.
     pub(super) async fn raise(&self, key: &LockKey, token: u64) -> Result<()> {
-        let store = &self.backend.store;
         let token = token.to_string();
-        let answer = self.run(&script::RAISE, &[store.names.record(key)], &[token.as_bytes()]).await?;
-        number(&answer.value).map(drop)
+        let record = self.backend.store.names.record(key);
+        let raise = Prepared::new(&script::RAISE, &[record], &[token.as_bytes()]);
+        number(&self.run(&raise).await?).map(drop)
     }
 }
 

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use distlock_core::{Claim, Effect, Error, Instant, Lease, Renewal, Result};
+use distlock_core::{Effect, Error, Instant, Lease, Renewal, Result};
 use futures_util::future::join_all;
 
 use super::Quorum;
 use super::calls::Calls;
 use super::node::Node;
+use super::requests;
 use super::tally::{Extension, Extensions, Verdict};
+use crate::prepared::Prepared;
 
 /// How many leases one script prolongs, as with a single server.
 const BATCH: usize = 500;
@@ -156,9 +158,9 @@ impl Round {
         self.put_back(&renewed);
         for lost in all.filter(|at| is(at, |verdict| matches!(verdict, Verdict::Lost(_)))) {
             if self.tallies[lost].any_extended() {
-                let claim = &self.leases[lost].claim;
+                let request = requests::release(self.quorum.names(), &self.leases[lost].claim);
                 for (at, node) in self.quorum.nodes.iter().enumerate() {
-                    self.calls.push(free(Arc::clone(node), at, claim.clone()));
+                    self.calls.push(free(Arc::clone(node), at, Arc::clone(&request)));
                 }
             }
         }
@@ -208,7 +210,7 @@ async fn extend(
     Answer { node: at, leases: chosen, result, is_repeat: puts_back }
 }
 
-async fn free(node: Arc<Node>, at: usize, claim: Claim) -> Answer {
-    let result = node.release(&claim).await.map(|_| Vec::new());
+async fn free(node: Arc<Node>, at: usize, request: Arc<Prepared>) -> Answer {
+    let result = node.release(&request).await.map(|_| Vec::new());
     Answer { node: at, leases: Arc::default(), result, is_repeat: true }
 }

@@ -117,7 +117,7 @@ impl State {
         let result = tokio::select! {
             biased;
             () = self.replaced(slot, &owner) => Err(Failure::taken_over()),
-            result = call.send(live) => result,
+            result = call.send(&live) => result,
         };
         if let Err(failure) = &result
             && slot.is_some()
@@ -128,7 +128,7 @@ impl State {
                 let address = full_address(address, &owner.address);
                 doubt.dispel();
                 let server = self.server(&address)?;
-                return call.ask(call.connection(&server).ready().await?).await;
+                return call.ask(&*call.connection(&server).ready().await?).await;
             }
             self.note_moved(&failure.error, &owner);
         }

@@ -105,7 +105,7 @@ impl State {
         let result = tokio::select! {
             biased;
             () = self.replaced(&master) => Err(Failure::taken_over()),
-            result = call.send(live) => result,
+            result = call.send(&live) => result,
         };
         if shows_the_right_server(&result) {
             doubt.dispel();
