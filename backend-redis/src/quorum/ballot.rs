@@ -111,6 +111,12 @@ impl<O: Clone + Ord> Ballot<O> {
         (0..self.votes.len()).filter(|node| self.granted(*node)).collect()
     }
 
+    /// The token that was proposed.
+    #[cfg(test)]
+    pub(super) const fn proposed(&self) -> Option<u64> {
+        self.proposed
+    }
+
     /// Whether this node granted.
     pub(super) fn granted(&self, node: usize) -> bool {
         matches!(self.votes[node], Some(Vote::Granted { .. }))
