@@ -101,6 +101,10 @@ async fn too_few_servers_are_no_store() {
     let queued = configs.iter().cloned().map(|config| config.queue(true));
     let error = RedlockBackend::connect(queued, RedlockOptions::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOptions, "{error}");
+    let apart = configs.iter().cloned().enumerate().map(|(at, config)| config.prefix(format!("{}:", at / 2)));
+    let error = RedlockBackend::connect(apart, RedlockOptions::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOptions, "{error}");
+    assert!(error.to_string().contains("prefix"), "{error}");
     servers.0[0].kill();
     servers.0[1].kill();
     let error = RedlockBackend::connect(configs, RedlockOptions::default()).await.unwrap_err();
