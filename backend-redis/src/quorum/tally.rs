@@ -94,7 +94,10 @@ impl Extensions {
         }
         let may_come_back = if extended + open + silent > 0 { forgotten } else { 0 };
         if extended + open + silent + may_come_back < needed {
-            return Verdict::Lost(self.reason(needed));
+            let foreign = self.count(Extension::Foreign);
+            // Others may still say that somebody else has it.
+            let is_known = open == 0 || foreign >= needed || foreign + open < needed;
+            return if is_known { Verdict::Lost(self.reason(needed)) } else { Verdict::Wait };
         }
         if open > 0 {
             return Verdict::Wait;
@@ -265,6 +268,23 @@ mod tests {
         assert_eq!(verdict(&[Extended, Gone, Gone]), Verdict::Lost(LostReason::Expired));
         assert_eq!(verdict(&[Silent, Foreign, Foreign]), Verdict::Lost(LostReason::Stolen));
         assert_eq!(verdict(&[Gone, Gone, Silent]), Verdict::Lost(LostReason::Expired));
+    }
+
+    #[test]
+    fn who_has_it_now_is_told_if_a_majority_may_still_say_so() {
+        let mut one = Extensions::new(3);
+        one.note(0, Gone);
+        one.note(1, Foreign);
+        assert_eq!(one.verdict(), Verdict::Wait);
+        let mut silent = one.clone();
+        silent.close();
+        assert_eq!(silent.verdict(), Verdict::Lost(LostReason::Expired), "lost it is all the same");
+        one.note(2, Foreign);
+        assert_eq!(one.verdict(), Verdict::Lost(LostReason::Stolen));
+        let mut over = Extensions::new(3);
+        over.note(0, Gone);
+        over.note(2, Gone);
+        assert_eq!(over.verdict(), Verdict::Lost(LostReason::Expired), "one more changes nothing");
     }
 
     #[test]
