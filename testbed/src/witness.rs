@@ -14,14 +14,12 @@ use crate::lockprobe::{Order, Probe, Scripted, millis};
 const WARM_UP: Duration = Duration::from_secs(30);
 /// How long one round of its work is.
 const ROUND: Duration = Duration::from_secs(1);
-/// Within this it gets a lock once the troubles are over; how soon is told.
-const WITHIN: Duration = Duration::from_secs(60);
 
 /// It locks one key after the other, whatever happens, and nothing is done to it but to what it talks to.
 pub(crate) struct Witness {
     key: String,
     ttl: Duration,
-    before: Option<u64>,
+    before: u64,
     stop: watch::Sender<bool>,
     work: JoinHandle<Scripted>,
 }
@@ -31,8 +29,8 @@ pub(crate) struct Witness {
 pub(crate) struct Testimony {
     /// How long it took to get a lock after the last trouble.
     pub(crate) recovery: Duration,
-    /// Its memory before the troubles and after the rest, in KiB; none if it was not looked at before.
-    pub(crate) memory: Option<(u64, u64)>,
+    /// Its memory before the troubles and after the rest, in KiB.
+    pub(crate) memory: (u64, u64),
 }
 
 impl Witness {
@@ -56,19 +54,18 @@ impl Witness {
             // Later troubles lead to servers that it had no connection to.
             probe.ask(&Order::Probe).await;
         }
-        let (stop, work) = work(probe, &key, ttl);
-        Self { key, ttl, before: None, stop, work }
-    }
-
-    /// Looks at its memory before the troubles. The first of each kind should be over by now: with it come the parts of the
-    /// program that deal with it, which stay in memory.
-    pub(crate) async fn remember(&mut self) {
-        let _ = self.stop.send(true);
-        let mut probe = (&mut self.work).await.expect("the witness does not panic");
-        probe.lock(&format!("{}/before", self.key), self.ttl, WITHIN).await;
-        probe.ask(&Order::Unlock).await;
-        self.before = Some(probe.resident());
-        (self.stop, self.work) = work(probe, &self.key, self.ttl);
+        let before = probe.resident();
+        let (stop, stopped) = watch::channel(false);
+        let of_round = round(&key, ttl);
+        let work = tokio::spawn(async move {
+            while !*stopped.borrow() {
+                // Failures are expected; they don't come faster than this.
+                probe.ask(&of_round).await;
+                tokio::time::sleep(ROUND / 10).await;
+            }
+            probe
+        });
+        Self { key, ttl, before, stop, work }
     }
 
     /// Lets it get one more lock, and rest.
@@ -76,28 +73,14 @@ impl Witness {
         let began = Instant::now();
         let _ = self.stop.send(true);
         let mut probe = self.work.await.expect("the witness does not panic");
-        probe.lock(&format!("{}/after", self.key), self.ttl, WITHIN).await;
+        probe.lock(&format!("{}/after", self.key), self.ttl, Duration::from_secs(60)).await;
         let recovery = began.elapsed();
         probe.ask(&Order::Unlock).await;
         tokio::time::sleep(rest).await;
-        let memory = self.before.map(|before| (before, probe.resident()));
+        let memory = (self.before, probe.resident());
         probe.finish().await;
         Testimony { recovery, memory }
     }
-}
-
-fn work(mut probe: Scripted, key: &str, ttl: Duration) -> (watch::Sender<bool>, JoinHandle<Scripted>) {
-    let (stop, stopped) = watch::channel(false);
-    let of_round = round(key, ttl);
-    let work = tokio::spawn(async move {
-        while !*stopped.borrow() {
-            // Failures are expected; they don't come faster than this.
-            probe.ask(&of_round).await;
-            tokio::time::sleep(ROUND / 10).await;
-        }
-        probe
-    });
-    (stop, work)
 }
 
 fn round(key: &str, ttl: Duration) -> Order {

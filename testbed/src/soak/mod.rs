@@ -22,9 +22,6 @@ pub use recovery::Recovery;
 pub use report::Report;
 use stopped_holder::StoppedHolder;
 
-/// How long troubles go on, at most, before the witness's memory is looked at for the first time.
-const REHEARSAL: Duration = Duration::from_secs(60);
-
 /// A long run: some probes at work on one store, and a nemesis that hurts them, and whatever else it
 /// is given. The calling program must be able to serve as a probe: see [`lockprobe`].
 #[derive(Debug)]
@@ -51,7 +48,7 @@ impl Soak {
     }
 
     /// Lets a client that nothing is done to live through it as well, and rest for so long when all is over. The
-    /// report says what is left of its memory after a first minute of troubles, which are no others' yet, and how soon it, and each of the probes, worked again.
+    /// report says what is left of its memory and how soon it, and each of the probes, worked again.
     #[must_use]
     pub const fn witnessed(mut self, rest: Duration) -> Self {
         self.rest = Some(rest);
@@ -73,11 +70,6 @@ impl Soak {
         let mut report = Report::new(self.work.seed, self.work.ttl);
         let folder = self.work.folder.join("witness");
         let mut witness = self.witness(&folder).await;
-        if let (Some(witness), Some(last)) = (&mut witness, phases.last()) {
-            let steps = self.rehearse(last).await;
-            witness.remember().await;
-            report.add(steps, Vec::new(), last.promises);
-        }
         let time = self.time.div_f64(phases.len() as f64);
         let mut testimony = None;
         for (number, phase) in phases.iter().enumerate() {
@@ -116,7 +108,7 @@ impl Soak {
         }
         if let (Some(testimony), Some(phase)) = (testimony, phases.last()) {
             let testimony = testimony.await.expect("the witness does not panic");
-            (report.recovery, report.memory) = (Some(testimony.recovery), testimony.memory);
+            (report.recovery, report.memory) = (Some(testimony.recovery), Some(testimony.memory));
             let mut events = lockprobe::histories(&folder).expect("the histories can be read");
             events.extend(outages(&report.steps, &phase.servers()));
             report.add(Vec::new(), events, phase.promises);
@@ -130,18 +122,6 @@ impl Soak {
         let Work { url, keys, ttl, .. } = &self.work;
         let key = keys.first().expect("there is work");
         Some(Witness::start(url, folder, key, *ttl, self.place.as_ref(), None).await)
-    }
-
-    /// Some of the troubles that are to come, with nobody there but the witness.
-    async fn rehearse(&self, phase: &Phase) -> Vec<Step> {
-        if phase.targets.is_empty() {
-            return Vec::new();
-        }
-        let Work { seed, ttl, .. } = self.work;
-        Nemesis::new(!seed, phase.targets.clone(), &phase.actions)
-            .pace(ttl, ttl)
-            .rage(self.time.min(REHEARSAL))
-            .await
     }
 
     async fn stop_a_holder(&self, phase: &Phase, work: &Work, report: &mut Report) -> Duration {
