@@ -136,9 +136,7 @@ async fn drive(leave: Leave, watchdog: Arc<Watchdog>, releaser: Arc<Releaser>) {
     let mut listening = FuturesUnordered::new();
     loop {
         renewals.extend(watchdog.tick(&task).into_iter().map(|batch| watchdog.renew(batch)));
-        while sweeps.len() < Releaser::PARALLEL
-            && let Some(sweep) = releaser.next()
-        {
+        while let Some(sweep) = releaser.next(sweeps.len()) {
             if sweep.is_for_later() {
                 later.push(releaser.later(sweep));
             } else {
@@ -152,9 +150,9 @@ async fn drive(leave: Leave, watchdog: Arc<Watchdog>, releaser: Arc<Releaser>) {
         }
         tokio::select! {
             Some(()) = renewals.next(), if !renewals.is_empty() => {}
-            Some(doubtful) = sweeps.next(), if !sweeps.is_empty() => {
+            Some(unfinished) = sweeps.next(), if !sweeps.is_empty() => {
                 // Outside the slots: many of them must not hold up the releases behind.
-                later.extend(doubtful.map(|sweep| releaser.later(sweep)));
+                later.extend(unfinished.map(|sweep| releaser.later(sweep)));
             }
             Some(()) = later.next(), if !later.is_empty() => {}
             Some(()) = listening.next(), if !listening.is_empty() => {}

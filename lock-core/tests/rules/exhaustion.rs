@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use distlock_core::{ErrorKind, LockBackend, LockClient, MemoryBackend, Operation, WaitPolicy};
 
-use crate::rig::{ms, nine, rig, secs, until, waiting_up_to};
+use crate::rig::{kind, ms, nine, rig, secs, until, waiting_up_to};
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_idle_keys_cost_nothing() {
@@ -43,6 +43,45 @@ async fn try_lock_in_a_loop_leaves_nothing() {
         assert!(client.try_lock("k").await.unwrap().is_none());
     }
     held.unlock().await.unwrap();
+    assert_eq!(store.records(), 0);
+}
+
+/// A hundred callers, each with a key of its own, and a store that answers nothing for a minute: what their attempts leave
+/// behind must not be what keeps it from its work. Each try to sweep then lasts for the call limit, 150 ms, or longer.
+#[tokio::test(start_paused = true)]
+async fn what_failed_attempts_leave_is_swept_one_by_one_while_nothing_is_answered() {
+    let (store, spy, client) = rig();
+    let options = nine().ttl(ms(900)).wait(WaitPolicy::No);
+    store.faults().silence(true);
+    let began = tokio::time::Instant::now();
+    let callers: Vec<_> = (0..100)
+        .map(|n| {
+            let (client, options) = (client.clone(), options.clone());
+            tokio::spawn(async move {
+                while began.elapsed() < secs(60) {
+                    assert_eq!(
+                        kind(client.lock_with(format!("k{n}"), &options).await),
+                        ErrorKind::Unavailable
+                    );
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let (attempts, sweeps) = (spy.count(Operation::TryLock), spy.count(Operation::Unlock));
+    // All slots, half of them, and so on, then one after the other.
+    assert!(
+        attempts > 20_000 && (100..=64 + 32 + 16 + 8 + 4 + 2 + 400).contains(&sweeps),
+        "{sweeps} of {attempts}"
+    );
+    store.faults().silence(false);
+    for n in 0..100 {
+        client.lock_with(format!("k{n}"), &options).await.unwrap().unlock().await.unwrap();
+    }
+    let unreleased = client.shutdown(secs(5)).await;
+    assert!(unreleased.is_empty(), "{unreleased:?}");
     assert_eq!(store.records(), 0);
 }
 
