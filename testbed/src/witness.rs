@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::Partition;
-use crate::lockprobe::{Order, Probe, Scripted, millis};
+use crate::lockprobe::{Order, Probe, Resident, Scripted, millis};
 
 /// How long it works before its memory counts: pools and caches fill first.
 const WARM_UP: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ const ROUND: Duration = Duration::from_secs(1);
 pub(crate) struct Witness {
     key: String,
     ttl: Duration,
-    before: u64,
+    before: Resident,
     stop: watch::Sender<bool>,
     work: JoinHandle<Scripted>,
 }
@@ -29,8 +29,8 @@ pub(crate) struct Witness {
 pub(crate) struct Testimony {
     /// How long it took to get a lock after the last trouble.
     pub(crate) recovery: Duration,
-    /// Its memory before the troubles and after the rest, in KiB.
-    pub(crate) memory: (u64, u64),
+    /// Its memory before the troubles and after the rest.
+    pub(crate) memory: (Resident, Resident),
 }
 
 impl Witness {

@@ -20,6 +20,7 @@ mod contender;
 mod obey;
 mod orders;
 mod process;
+mod resident;
 mod scripted;
 mod work;
 
@@ -37,6 +38,7 @@ use tokio::sync::watch;
 use contender::Contender;
 pub use orders::{Answer, Order};
 pub use process::{Probe, ProbeSlot};
+pub use resident::Resident;
 pub use scripted::Scripted;
 pub(crate) use scripted::millis;
 pub use work::Work;

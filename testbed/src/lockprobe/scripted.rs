@@ -9,6 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::orders::{Answer, Order, Summons};
+use super::resident::Resident;
 
 /// How long an answer may take beyond what was ordered.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -99,16 +100,13 @@ impl Scripted {
         }
     }
 
-    /// How much memory of the machine it takes, in KiB.
+    /// How much memory of the machine it takes.
     ///
     /// # Panics
     /// If the system does not say.
     #[must_use]
-    pub fn resident(&self) -> u64 {
-        let pid = self.child.id().expect("the probe lives");
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the probe lives");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the system says so");
-        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    pub fn resident(&self) -> Resident {
+        Resident::of(self.child.id().expect("the probe lives"))
     }
 
     /// Stops it with SIGSTOP.

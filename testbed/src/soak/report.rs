@@ -7,6 +7,7 @@ use distlock_conformance::history::{self, Event, Promises, Violation, What};
 
 use super::lost_without_fence;
 use super::recovery::{self, Recovery};
+use crate::lockprobe::Resident;
 use crate::nemesis::Step;
 
 /// How much more memory a client may take after all troubles, in per cent of what it took before.
@@ -34,8 +35,8 @@ pub struct Report {
     pub recoveries: Vec<Recovery>,
     /// Which locks were still held or waited for when their clients were gone for longer than a lock lives.
     pub left_behind: Vec<String>,
-    /// What memory it took before the troubles and after the rest, in KiB.
-    pub memory: Option<(u64, u64)>,
+    /// What memory it took before the troubles and after the rest.
+    pub memory: Option<(Resident, Resident)>,
     /// Promises that were broken.
     pub violations: Vec<Violation>,
     /// Everything that happened.
@@ -99,10 +100,9 @@ impl Report {
         }
         complaints.extend(self.left_behind.iter().map(|lock| format!("a record was left behind: {lock}")));
         if let Some((before, after)) =
-            self.memory.filter(|(before, after)| after * 100 > before * (100 + GROWTH))
+            self.memory.filter(|(before, after)| after.total() * 100 > before.total() * (100 + GROWTH))
         {
-            complaints
-                .push(format!("a client takes {after} KiB after all troubles, and took {before} before"));
+            complaints.push(format!("a client takes {after} after all troubles, and took {before} before"));
         }
         complaints
     }
@@ -123,7 +123,7 @@ impl fmt::Display for Report {
         if let (Some(recovery), Some((before, after))) = (self.recovery, self.memory) {
             writeln!(
                 f,
-                "  a client worked again after {recovery:.3?}, and takes {after} KiB, after {before} before"
+                "  a client worked again after {recovery:.3?}, and takes {after}, after {before} before"
             )?;
         }
         if let Some(slowest) = self.recoveries.iter().filter_map(|one| one.took).max() {
@@ -156,9 +156,13 @@ mod tests {
             lost_by_stops: vec![("calm".to_owned(), 1), ("jumps".to_owned(), 1)],
             recovery: Some(SECOND * 7),
             recoveries: vec![recovery("calm/probe-0"), recovery("calm/probe-1")],
-            memory: Some((1000, 1050)),
+            memory: Some((takes(1000), takes(1050))),
             ..Report::new(7, SECOND)
         }
+    }
+
+    fn takes(all: u64) -> Resident {
+        Resident { anonymous: all - 600, program: 600 }
     }
 
     fn complaint(spoil: impl FnOnce(&mut Report)) -> String {
@@ -197,7 +201,7 @@ mod tests {
     #[test]
     fn a_late_witness_its_memory_and_no_lock_at_all_are_complained_of() {
         assert!(complaint(|report| report.recovery = Some(SECOND * 8)).contains("after 8s, not 7s"));
-        assert!(complaint(|report| report.memory = Some((1000, 1051))).contains("1051 KiB"));
+        assert!(complaint(|report| report.memory = Some((takes(1000), takes(1051)))).contains("1051 KiB"));
         assert!(complaint(|report| report.grants = 0).contains("nobody got a lock"));
     }
 }
