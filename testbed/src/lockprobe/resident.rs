@@ -4,6 +4,7 @@ use std::fmt;
 
 /// Memory that is in use now, by where its content would come from, in KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Resident {
     /// Heap and stacks: what the process has written.
     pub anonymous: u64,
