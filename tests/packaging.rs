@@ -66,6 +66,40 @@ fn nothing_that_is_published_needs_what_is_not() {
     }
 }
 
+/// The build of each takes minutes; `make gates` builds each feature, and installs the command with all of them.
+#[test]
+fn what_the_pages_install_has_the_features_that_they_name() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut lines = Vec::new();
+    for folder in ["", "lock-cli", "docs", "docs/backends"] {
+        for entry in fs::read_dir(root.join(folder)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                let text = fs::read_to_string(&path).expect("a page");
+                let calls = text.split("cargo install ").skip(1);
+                lines.extend(
+                    calls.map(|call| call.split(['`', '#', '\n']).next().unwrap_or(call).trim().to_owned()),
+                );
+            }
+        }
+    }
+    assert!(lines.len() >= 12, "{lines:?}");
+    for line in lines {
+        let mut words = line.split_whitespace().filter(|word| *word != "--locked");
+        let folder =
+            words.by_ref().skip_while(|word| *word != "--path").nth(1).expect("a folder of the checkout");
+        let features: Vec<_> = words.collect();
+        let output = Command::new(env!("CARGO"))
+            .args(["tree", "--locked", "--offline", "--depth=0"])
+            .args(&features)
+            .current_dir(root.join(folder))
+            .output()
+            .expect("cargo runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "cargo install {line}: {told}");
+    }
+}
+
 /// A README is shown by registries and documentation pages, from where a path leads nowhere.
 #[test]
 fn links_of_readmes_lead_somewhere_wherever_they_are_read() {

@@ -1,4 +1,4 @@
-//! What `doctor` finds on servers of the tests' own, for people and for programs.
+//! What `doctor` finds on servers of the tests' own, for people and for programs, and what scripts do with such servers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,6 +9,10 @@
 #[allow(dead_code, reason = "what other tests use")]
 #[path = "../cli/fields.rs"]
 mod fields;
+#[allow(dead_code, reason = "what other tests use")]
+#[path = "../cli/page.rs"]
+mod page;
+mod passing;
 #[allow(dead_code, reason = "what other tests use")]
 #[path = "../cli/rig.rs"]
 mod rig;
@@ -33,6 +37,7 @@ const TESTS: &[Test] = &[
     ("standbys_that_are_not_waited_for", "pgstandby", POSTGRES, standbys),
     ("a_pooler_that_changes_servers", "pgbouncer", POSTGRES, poolers),
     ("tables_that_are_missing", "postgres", POSTGRES, missing_tables),
+    ("tables_and_tokens_that_go_through_psql", "postgres", POSTGRES, passing::through_psql),
     ("replicas_that_are_not_waited_for", "mysqlreplica", cfg!(feature = "mysql"), replicas),
     ("a_voting_server_that_is_down", "redlock", cfg!(feature = "redis"), voters),
     ("a_member_that_is_down", "zk3", cfg!(feature = "zk"), members),
