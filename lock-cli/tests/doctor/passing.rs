@@ -1,6 +1,6 @@
 //! The calls of the pages that hand something to `psql`.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
@@ -16,7 +16,7 @@ pub(crate) fn through_psql(set: &ServiceSet, _: &Runtime) {
     // The tables of the locks, by somebody who may create them.
     let rig = Rig::at(format!("{url}?create=off"));
     let missing = ended(&mut rig.run(&["reports/daily"], "true"));
-    assert_eq!(missing.status, Some(78), "{missing:?}");
+    assert_eq!(missing.status, Some(70), "{missing:?}");
     let page = shown("docs/cli.md");
     let line = page.iter().find(|line| line.contains(" schema --print | psql app")).unwrap();
     let asked = call(line).unwrap();
@@ -40,7 +40,7 @@ pub(crate) fn through_psql(set: &ServiceSet, _: &Runtime) {
     let first = page.iter().position(|line| line.starts_with("# report.sh, run by: ")).unwrap();
     let script = rig.path("report.sh");
     fs::write(&script, page[first - 1..first + 3].join("\n") + "\n").unwrap();
-    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
     let run = page[first].trim_start_matches("# report.sh, run by: ");
     let reported = || {
         let end = ended(connected(&mut shell(&rig, run), url));
